@@ -1,0 +1,1 @@
+//! The Tidings daemon and command line.

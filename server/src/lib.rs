@@ -1,0 +1,1 @@
+//! The Tidings sync server: an opaque log with cursors, and a nudge.

@@ -1,0 +1,1 @@
+//! Typed HTTP and SSE clients: remote (sync server) and local (daemon socket).
