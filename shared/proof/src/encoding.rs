@@ -53,6 +53,11 @@ impl Writer {
         Self::default()
     }
 
+    /// Starts empty, with room for a secret's encoding: growing would leave copies behind.
+    pub fn with_capacity(len: usize) -> Self {
+        Self { bytes: Vec::with_capacity(len) }
+    }
+
     /// One byte.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.raw(&[value])
