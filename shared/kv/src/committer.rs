@@ -1,0 +1,239 @@
+//! The one thread that writes: queue → jobs → one engine commit with one sync → acknowledgements.
+//!
+//! While a sync runs, more jobs gather in the queue, and the next commit takes them all: nobody
+//! pays for a sync alone while others wait. An acknowledgement follows the sync of everything that
+//! its job read or wrote.
+
+mod job;
+mod keeper;
+
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle, ThreadId},
+    time::{Duration, Instant},
+};
+
+use self::job::Work;
+pub(crate) use self::{job::Job, keeper::Keeper};
+use crate::{
+    Durability, FailureHook, Options, StoreError, Txn,
+    records::{Identity, Records},
+    space::Space,
+};
+
+/// A job on its way to the committer.
+pub(crate) type Queued = (Durability, Box<dyn Work>);
+
+/// Handle of the committing thread.
+pub(crate) struct Committer {
+    queue: Mutex<Option<SyncSender<Queued>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    id: ThreadId,
+    failed: Failed,
+}
+
+/// Why the store stopped, once it has.
+type Failed = Arc<OnceLock<Arc<str>>>;
+
+impl Committer {
+    pub(crate) fn start(
+        records: Arc<Records>,
+        identity: Identity,
+        keeper: Arc<Mutex<Keeper>>,
+        space: Space,
+        options: &Options,
+    ) -> Result<Self, StoreError> {
+        let (sender, queue) = sync_channel(options.queue);
+        let failed = Failed::default();
+        let writer = Writer {
+            records,
+            identity,
+            keeper,
+            space,
+            failed: Arc::clone(&failed),
+            on_failure: options.on_failure.clone(),
+            limits: (options.batch_jobs, options.batch_bytes),
+            relaxed_for: options.relaxed_for,
+            sync_by: None,
+        };
+        let thread = thread::Builder::new()
+            .name("committer".to_owned())
+            .spawn(move || writer.serve(&queue))
+            .map_err(|error| StoreError::io("start the committer's thread", error))?;
+        Ok(Self {
+            queue: Mutex::new(Some(sender)),
+            id: thread.thread().id(),
+            thread: Mutex::new(Some(thread)),
+            failed,
+        })
+    }
+
+    /// Hands a job over without waiting; gives it back with the reason if that cannot be.
+    pub(crate) fn offer(&self, queued: Queued) -> Result<(), (Queued, StoreError)> {
+        let Some(sender) = self.sender() else { return Err((queued, StoreError::Closed)) };
+        sender.try_send(queued).map_err(|error| match error {
+            TrySendError::Full(queued) => (queued, StoreError::Busy),
+            TrySendError::Disconnected(queued) => (queued, StoreError::Closed),
+        })
+    }
+
+    /// Hands a job over, waiting for room in the queue.
+    pub(crate) fn enqueue(&self, queued: Queued) -> Result<(), (Queued, StoreError)> {
+        let Some(sender) = self.sender() else { return Err((queued, StoreError::Closed)) };
+        sender.send(queued).map_err(|error| (error.0, StoreError::Closed))
+    }
+
+    fn sender(&self) -> Option<SyncSender<Queued>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The failed commit that stopped the store.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        self.failed.get().map(|reason| StoreError::Failed { reason: Arc::clone(reason) })
+    }
+
+    /// Whether the caller is the committing thread itself, which cannot wait for its own work.
+    pub(crate) fn is_current(&self) -> bool {
+        thread::current().id() == self.id
+    }
+
+    /// Takes no more jobs and waits until those that were taken are acknowledged.
+    pub(crate) fn drain(&self) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread catches what jobs do; a panic of its own was printed by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own side.
+struct Writer {
+    records: Arc<Records>,
+    identity: Identity,
+    keeper: Arc<Mutex<Keeper>>,
+    space: Space,
+    failed: Failed,
+    on_failure: Option<FailureHook>,
+    /// Jobs and bytes of one commit.
+    limits: (usize, usize),
+    relaxed_for: Duration,
+    /// When relaxed commits have to be synced; none if all are.
+    sync_by: Option<Instant>,
+}
+
+impl Writer {
+    fn serve(mut self, queue: &Receiver<Queued>) {
+        loop {
+            let first = match self.sync_by {
+                None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => queue.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match first {
+                Ok(first) => self.group(first, queue),
+                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if self.sync_by.is_some() {
+            self.settle();
+        }
+    }
+
+    /// Runs a job and those that wait behind it, commits them as one, acknowledges them all.
+    fn group(&mut self, first: Queued, queue: &Receiver<Queued>) {
+        if let Some(reason) = self.failed.get() {
+            let error = StoreError::Failed { reason: Arc::clone(reason) };
+            first.1.acknowledge(Err(error));
+            return;
+        }
+        let records = Arc::clone(&self.records);
+        let mut txn = Txn::new(&records);
+        let mut durability = Durability::Relaxed;
+        let mut performed = Vec::new();
+        let mut next = Some(first);
+        while let Some((wanted, mut job)) = next {
+            if job.perform(&mut txn) {
+                txn.keep();
+            } else {
+                txn.take_back();
+            }
+            durability = durability.max(wanted);
+            performed.push(job);
+            let (jobs, bytes) = self.limits;
+            let full = performed.len() >= jobs || txn.bytes() >= bytes;
+            next = if full { None } else { queue.try_recv().ok() };
+        }
+        let outcome = self.commit(txn, durability);
+        for job in performed {
+            job.acknowledge(outcome.clone());
+        }
+        self.after(&outcome);
+    }
+
+    /// Syncs relaxed commits.
+    fn settle(&mut self) {
+        let records = Arc::clone(&self.records);
+        let outcome = self.commit(Txn::new(&records), Durability::Synced);
+        if let Err(error) = &outcome {
+            tracing::warn!(%error, "relaxed commits could not be synced yet");
+            self.sync_by = self.failed.get().is_none().then(|| Instant::now() + self.relaxed_for);
+        }
+        self.after(&outcome);
+    }
+
+    fn commit(&mut self, txn: Txn<'_>, durability: Durability) -> Result<(), StoreError> {
+        if let Some(reason) = self.failed.get() {
+            return Err(StoreError::Failed { reason: Arc::clone(reason) });
+        }
+        let bytes = txn.bytes();
+        let writes = txn.into_writes();
+        // A job that wrote nothing may still answer from a relaxed commit, which must be safe
+        // before a synced answer is.
+        let owed = durability == Durability::Synced && self.sync_by.is_some();
+        if writes.is_empty() && !owed {
+            return Ok(());
+        }
+        self.space.allows(bytes)?;
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).begin()?;
+        let next = Identity { commit: self.identity.commit + 1, ..self.identity };
+        match self.records.commit(writes, next, durability) {
+            Ok(()) => {
+                self.identity = next;
+                self.sync_by = match durability {
+                    Durability::Synced => None,
+                    Durability::Relaxed => {
+                        self.sync_by.or_else(|| Some(Instant::now() + self.relaxed_for))
+                    }
+                };
+                Ok(())
+            }
+            Err(StoreError::Unknown { reason }) => {
+                let _ = self.failed.set(Arc::clone(&reason));
+                Err(StoreError::Unknown { reason })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What nobody has to wait for.
+    fn after(&mut self, outcome: &Result<(), StoreError>) {
+        match outcome {
+            Ok(()) if self.sync_by.is_none() => {
+                let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+                keeper.durable(self.identity.commit);
+            }
+            Err(error @ StoreError::Unknown { .. }) => {
+                tracing::error!(%error, "a commit failed; the store takes no more writes");
+                if let Some(hook) = self.on_failure.take() {
+                    hook(error);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The suite that every engine passes.
+
+mod conformance;
+mod support;

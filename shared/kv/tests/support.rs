@@ -1,0 +1,34 @@
+//! What the tests share: the engines, and a store of each in a directory of its own.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use tidings_kv::{EngineKind, Options, Store, StoreError};
+
+pub const TABLES: &[&str] = &["blobs", "rows"];
+pub const DURABLE: [EngineKind; 2] = [EngineKind::Sled, EngineKind::Redb];
+pub const ALL: [EngineKind; 3] = [EngineKind::Sled, EngineKind::Redb, EngineKind::Memory];
+
+pub fn options(engine: EngineKind) -> Options {
+    Options::new(engine, "tests", TABLES)
+}
+
+pub fn open(dir: &Path, engine: EngineKind) -> Result<Store, StoreError> {
+    Store::open(dir, options(engine))
+}
+
+/// Runs a test on a fresh store of every engine.
+pub fn each(test: impl Fn(&Store)) {
+    for engine in ALL {
+        let dir = TempDir::new().unwrap();
+        let store = open(&dir.path().join("store"), engine).unwrap();
+        eprintln!("engine {engine}");
+        test(&store);
+        store.close().unwrap();
+    }
+}
+
+pub fn put(store: &Store, table: &'static str, key: &[u8], value: &[u8]) {
+    let (key, value) = (key.to_vec(), value.to_vec());
+    store.run(move |txn| txn.put(table, key, value)).unwrap();
+}
