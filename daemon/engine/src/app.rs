@@ -1,0 +1,337 @@
+//! One app: how far it is pulled, what it misses, where its push stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_proof::{LaneSeq, Replica};
+use tidings_wire::{AppId, Position, Seq};
+
+use crate::backoff::Backoff;
+use crate::book::Book;
+use crate::config::EngineConfig;
+use crate::facts::LaneKey;
+use crate::lane::{LaneState, Staged};
+use crate::output::{Alarm, Purpose, RenewCause};
+use crate::plan::PagePlan;
+use crate::push::{BareDue, Push};
+use crate::start::{AppRecord, AppStart};
+use crate::time::Time;
+
+/// Where the pull of an app stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pull {
+    Idle,
+    /// Asked, with this ticket.
+    Asked(u64, Purpose),
+    /// The answer is being stored.
+    Storing(u64),
+}
+
+/// Everything known of one app.
+#[derive(Debug, Clone)]
+pub(crate) struct AppSync {
+    pub(crate) app: AppId,
+    pub(crate) record: AppRecord,
+    pub(crate) lanes: BTreeMap<LaneKey, LaneState>,
+    pub(crate) staged: Staged,
+    pub(crate) unplaced: BTreeSet<Position>,
+    pub(crate) book: Book,
+
+    pub(crate) pull: Pull,
+    pub(crate) pull_backoff: Backoff,
+    /// A pull is wanted.
+    pub(crate) due: bool,
+    /// A hint came while a pull was in flight.
+    pub(crate) again: bool,
+    /// The last answer named a chain head or an epoch that is not known: wait for the account.
+    pub(crate) wants_account: bool,
+    /// The account was read since; go on whatever the answer names.
+    pub(crate) account_read: bool,
+    last: Option<(Position, u32)>,
+    stuck: u8,
+    waiting: BTreeMap<LaneKey, Waiting>,
+    /// The refetch that goes on over several pages, and where.
+    pub(crate) refetch: Option<(LaneKey, Vec<u8>)>,
+
+    pub(crate) push: Push,
+    pub(crate) push_ticket: u64,
+    pub(crate) push_backoff: Backoff,
+    /// The outbox holds writes that are not frozen.
+    pub(crate) outbox: bool,
+    pub(crate) bare: BareDue,
+
+    alarms: BTreeSet<Alarm>,
+    forks: BTreeSet<Alarm>,
+    stalled: bool,
+    /// When the pages last reached the server's head.
+    pub(crate) proved: Option<Time>,
+}
+
+/// A lane that misses a blob.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    tries: usize,
+    next: Option<Time>,
+}
+
+/// What follows once a page is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Follow {
+    pub(crate) renew: Option<(RenewCause, bool)>,
+}
+
+impl AppSync {
+    pub(crate) fn new(start: AppStart, now: Time, config: &EngineConfig) -> Self {
+        let mut staged = Staged::default();
+        for fact in start.staged {
+            staged.insert(fact.blob, fact.position);
+        }
+        let mut book = Book::new(start.app.clone(), start.manifests);
+        (book.own_n, book.own_acked) = (start.own_n, start.own_acked);
+        let mut bare = BareDue::default();
+        if start.own_n.0 > 0 {
+            bare.set(now.after(config.manifest_every));
+        }
+        let mut app = Self {
+            app: start.app,
+            record: start.record,
+            lanes: start.lanes,
+            staged,
+            unplaced: start.unplaced,
+            book,
+            pull: Pull::Idle,
+            pull_backoff: Backoff::default(),
+            due: true,
+            again: false,
+            wants_account: false,
+            account_read: false,
+            last: None,
+            stuck: 0,
+            waiting: BTreeMap::new(),
+            refetch: None,
+            push: if start.frozen { Push::Ready } else { Push::Idle },
+            push_ticket: 0,
+            push_backoff: Backoff::default(),
+            outbox: start.outbox,
+            bare,
+            alarms: BTreeSet::new(),
+            forks: BTreeSet::new(),
+            stalled: false,
+            proved: None,
+        };
+        app.note_waiting(now, None);
+        app
+    }
+
+    /// A pull is wanted; one in flight is followed by one more.
+    pub(crate) fn want_pull(&mut self) {
+        self.stalled = false;
+        if self.pull == Pull::Idle {
+            self.due = true;
+        } else {
+            self.again = true;
+        }
+    }
+
+    /// Which pull to order now, if any.
+    pub(crate) fn next_pull(&self, now: Time) -> Option<Purpose> {
+        if self.pull != Pull::Idle || self.wants_account || !self.pull_backoff.ready(now) {
+            return None;
+        }
+        if self.due {
+            return Some(Purpose::Next);
+        }
+        if let Some((lane, _)) = &self.refetch {
+            return Some(Purpose::Refetch(*lane));
+        }
+        let ready = |waiting: &Waiting| waiting.next.is_some_and(|next| next <= now);
+        let lane = self.waiting.iter().find(|(_, waiting)| ready(waiting));
+        lane.map(|(key, _)| Purpose::Refetch(*key))
+    }
+
+    /// The earliest moment at which something becomes due by itself.
+    pub(crate) fn deadline(&self, now: Time) -> Option<Time> {
+        let pull = (self.pull == Pull::Idle && !self.wants_account)
+            .then(|| {
+                let refetch = self.waiting.values().filter_map(|waiting| waiting.next).min();
+                let going = self.due || self.refetch.is_some();
+                let due = if going { Some(now) } else { refetch };
+                due.max(due.and(self.pull_backoff.until(now)))
+            })
+            .flatten();
+        let wanted = match self.push {
+            Push::Idle if self.outbox => Some(now),
+            Push::Idle => self.bare.at(),
+            Push::Ready => Some(now),
+            _ => None,
+        };
+        let push = wanted.max(wanted.and(self.push_backoff.until(now)));
+        [pull, push].into_iter().flatten().min()
+    }
+
+    /// Takes over what was stored of a page.
+    pub(crate) fn stored(
+        &mut self,
+        now: Time,
+        config: &EngineConfig,
+        own: Replica,
+        apps: &BTreeSet<AppId>,
+        plan: PagePlan,
+    ) -> Follow {
+        self.pull = Pull::Idle;
+        self.account_read = false;
+        self.pull_backoff.clear();
+        self.lanes.extend(plan.lanes);
+        for (lane, seq) in &plan.unstage {
+            self.staged.remove(*lane, *seq);
+        }
+        for (blob, position) in plan.staged {
+            self.staged.insert(blob, position);
+        }
+        self.unplaced = plan.unplaced;
+        self.forks.extend(plan.alarms);
+        for fact in plan.accepted {
+            self.book.accept(fact);
+        }
+        if plan.others {
+            self.bare.by(now.after(config.manifest_after_blobs));
+        }
+        match plan.purpose {
+            Purpose::Next => {
+                self.record = plan.record;
+                if plan.was_reset {
+                    self.waiting.clear();
+                    self.refetch = None;
+                    self.last = None;
+                    self.moved_on(plan.progress, true);
+                    return Follow::default();
+                }
+                self.book.show(plan.shown);
+                if plan.has_more {
+                    self.moved_on(plan.progress, false);
+                    return Follow::default();
+                }
+                self.reached_head(now, own, apps)
+            }
+            Purpose::Refetch(lane) => {
+                let more = plan.has_more && self.is_short(&lane) && !plan.cursor.is_empty();
+                self.refetch = more.then_some((lane, plan.cursor));
+                if !more {
+                    self.tried(now, config, lane);
+                    self.note_waiting(now, Some(own));
+                }
+                self.due |= std::mem::take(&mut self.again);
+                Follow::default()
+            }
+        }
+    }
+
+    /// More follows: pull on while position and part rise; two pages that do not end the loop.
+    fn moved_on(&mut self, progress: (Position, u32), restarted: bool) {
+        let rises = !restarted && self.last.is_none_or(|last| last < progress);
+        self.stuck = if rises { 0 } else { self.stuck.saturating_add(1) };
+        self.last = (!restarted).then_some(progress);
+        self.due = self.stuck < 2;
+        self.stalled = self.stuck >= 2;
+        if self.stalled {
+            // Only a hint, a reconnect or the poll tries again.
+            (self.stuck, self.last, self.again) = (0, None, false);
+        }
+    }
+
+    fn reached_head(&mut self, now: Time, own: Replica, apps: &BTreeSet<AppId>) -> Follow {
+        self.due = std::mem::take(&mut self.again);
+        (self.stuck, self.last, self.stalled) = (0, None, false);
+        self.proved = Some(now);
+        let verdict = self.book.judge(own, &self.record.lost, apps);
+        for replica in &verdict.level {
+            self.record.lost.remove(replica);
+        }
+        self.alarms = verdict.alarms;
+        self.note_waiting(now, Some(own));
+        if verdict.own_newer {
+            return Follow { renew: Some((RenewCause::Copied, false)) };
+        }
+        if std::mem::take(&mut self.record.refill) && !self.record.lost.is_empty() {
+            return Follow { renew: Some((RenewCause::ServerLost, true)) };
+        }
+        Follow::default()
+    }
+
+    /// Whether blobs of a lane are missing: something waits behind a hole, or its author states
+    /// a head beyond it.
+    fn is_short(&self, key: &LaneKey) -> bool {
+        let seq = self.lanes.get(key).map_or(Seq(0), |lane| lane.seq);
+        let stated = self.book.stated_head(key.replica, &key.tag);
+        self.staged.first(*key).is_some() || stated.is_some_and(|head| head.seq > seq)
+    }
+
+    /// Notes which lanes wait. `own` is none at the start, when only what is staged is sure to.
+    fn note_waiting(&mut self, now: Time, own: Option<Replica>) {
+        let mut short = self.staged.lanes();
+        if let Some(own) = own {
+            for (key, head) in self.book.stated_heads(own) {
+                let lane = self.lanes.get(&key);
+                if lane.map_or(Seq(0), |lane| lane.seq) < head.seq {
+                    short.insert(key);
+                } else if lane.is_some_and(|lane| {
+                    lane.seq == head.seq && lane.hash.is_some_and(|hash| hash != head.hash)
+                }) {
+                    let (app, replica) = (self.app.clone(), key.replica);
+                    self.forks.insert(Alarm::Fork { app, replica });
+                }
+            }
+        }
+        self.waiting.retain(|key, _| short.contains(key));
+        for key in short {
+            self.waiting.entry(key).or_insert(Waiting { tries: 0, next: Some(now) });
+        }
+    }
+
+    /// Notes a fruitless try to fetch what a lane misses.
+    fn tried(&mut self, now: Time, config: &EngineConfig, lane: LaneKey) {
+        if let Some(waiting) = self.waiting.get_mut(&lane) {
+            waiting.next = config.refetch.get(waiting.tries).map(|wait| now.after(*wait));
+            waiting.tries = waiting.tries.saturating_add(1);
+        }
+    }
+
+    /// Lanes that count as withheld are tried again with every poll.
+    pub(crate) fn retry_withheld(&mut self, now: Time) {
+        for waiting in self.waiting.values_mut() {
+            waiting.next.get_or_insert(now);
+        }
+    }
+
+    /// What the person must learn of this app.
+    pub(crate) fn alarms(&self, config: &EngineConfig) -> BTreeSet<Alarm> {
+        let mut alarms: BTreeSet<Alarm> = self.alarms.union(&self.forks).cloned().collect();
+        for (lane, waiting) in &self.waiting {
+            let admitted = self.record.lost.contains(&lane.replica);
+            if waiting.tries > config.refetch.len() && !admitted {
+                alarms.insert(Alarm::Withheld { app: self.app.clone(), lane: *lane });
+            }
+        }
+        if self.stalled {
+            alarms.insert(Alarm::NoProgress { app: self.app.clone() });
+        }
+        alarms
+    }
+
+    /// Blobs that this device misses or could not open, at most `most`.
+    pub(crate) fn wants(&self, most: usize) -> BTreeSet<LaneSeq> {
+        let gaps = self.lanes.iter().flat_map(|(key, lane)| {
+            lane.gaps.iter().map(|seq| LaneSeq { replica: key.replica, tag: key.tag, seq: *seq })
+        });
+        let missing = self.waiting.keys().filter_map(|key| {
+            let seq = self.lanes.get(key).map_or(Seq(0), |lane| lane.seq);
+            let next = Seq(seq.0.checked_add(1)?);
+            Some(LaneSeq { replica: key.replica, tag: key.tag, seq: next })
+        });
+        gaps.chain(missing).take(most).collect()
+    }
+
+    /// Everything that the server showed is here, and nothing is known to be missing.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.record.complete && self.waiting.is_empty() && !self.due && self.pull == Pull::Idle
+    }
+}

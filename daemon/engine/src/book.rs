@@ -1,0 +1,182 @@
+//! The manifests of an app: what every replica last said, and what the server shows of it.
+//!
+//! A manifest is *accepted* before the entries that came with it are applied and the server is
+//! *judged* by all of them once a pull has reached the head (docs/protocol.md, "Manifests").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_proof::{LaneHead, Replica};
+use tidings_wire::sync::{ManifestHead, ManifestMark};
+use tidings_wire::{AppId, ManifestNumber, TableTag, limits};
+
+use crate::facts::{LaneKey, ManifestFact};
+use crate::output::Alarm;
+
+/// The newest manifests of one app.
+#[derive(Debug, Clone)]
+pub(crate) struct Book {
+    app: AppId,
+    known: BTreeMap<Replica, ManifestFact>,
+    /// What the server showed when a pull last reached the head.
+    shown: BTreeMap<Replica, ManifestMark>,
+    /// Number of the last manifest that this incarnation signed.
+    pub(crate) own_n: ManifestNumber,
+    /// Number of the last one that the server held.
+    pub(crate) own_acked: ManifestNumber,
+}
+
+/// What becomes of a manifest that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acceptance {
+    /// It is newer: keep it.
+    Newer,
+    /// It is as old as the known one, or older.
+    Known,
+    /// It contradicts the known one.
+    Fork,
+}
+
+impl Book {
+    pub(crate) fn new(app: AppId, manifests: Vec<ManifestFact>) -> Self {
+        let known = manifests.into_iter().map(|fact| (fact.replica(), fact)).collect();
+        let (own_n, own_acked) = (ManifestNumber(0), ManifestNumber(0));
+        Self { app, known, shown: BTreeMap::new(), own_n, own_acked }
+    }
+
+    /// Judges one manifest by the last known one of its replica: numbers rise, heads never fall.
+    pub(crate) fn weigh(&self, fact: &ManifestFact) -> Acceptance {
+        let Some(known) = self.known.get(&fact.replica()) else { return Acceptance::Newer };
+        if fact.manifest.n == known.manifest.n && fact.hash != known.hash {
+            return Acceptance::Fork;
+        }
+        if fact.manifest.n <= known.manifest.n {
+            return Acceptance::Known;
+        }
+        let falls = known.manifest.lanes.iter().any(|(tag, head)| fact.head(tag).seq < head.seq);
+        if falls { Acceptance::Fork } else { Acceptance::Newer }
+    }
+
+    pub(crate) fn accept(&mut self, fact: ManifestFact) {
+        self.known.insert(fact.replica(), fact);
+    }
+
+    pub(crate) fn show(&mut self, shown: BTreeMap<Replica, ManifestMark>) {
+        self.shown = shown;
+    }
+
+    /// Every replica of which a manifest is known.
+    pub(crate) fn replicas(&self) -> BTreeSet<Replica> {
+        self.known.keys().copied().collect()
+    }
+
+    /// What a manifest of ours says that it saw: of a replica of which the server lost manifests
+    /// only what the server still shows, so that others are not told of what cannot be shown.
+    pub(crate) fn seen(
+        &self,
+        own: Replica,
+        lost: &BTreeSet<Replica>,
+    ) -> BTreeMap<Replica, ManifestNumber> {
+        let known = self.known.iter().filter(|(replica, _)| **replica != own);
+        known
+            .filter_map(|(replica, fact)| {
+                let n = fact.manifest.n;
+                if !lost.contains(replica) {
+                    return Some((*replica, n));
+                }
+                self.shown.get(replica).map(|shown| (*replica, shown.n.min(n)))
+            })
+            .collect()
+    }
+
+    /// The manifests that a pull need not carry again.
+    pub(crate) fn marks(&self) -> Vec<ManifestHead> {
+        let heads = self.known.iter().map(|(replica, fact)| ManifestHead {
+            device: replica.device,
+            incarnation: replica.incarnation,
+            n: fact.manifest.n,
+            hash: fact.hash,
+        });
+        heads.take(limits::PULL_KNOWN_MANIFESTS).collect()
+    }
+
+    /// Every lane that a manifest names, with the head it states.
+    pub(crate) fn stated_heads(&self, own: Replica) -> BTreeMap<LaneKey, LaneHead> {
+        let others = self.known.iter().filter(|(replica, _)| **replica != own);
+        others
+            .flat_map(|(replica, fact)| {
+                fact.manifest
+                    .lanes
+                    .iter()
+                    .map(|(tag, head)| (LaneKey { replica: *replica, tag: *tag }, *head))
+            })
+            .collect()
+    }
+
+    /// The head that a lane's author states.
+    pub(crate) fn stated_head(&self, replica: Replica, tag: &TableTag) -> Option<LaneHead> {
+        self.known.get(&replica).and_then(|fact| fact.manifest.lanes.get(tag)).copied()
+    }
+
+    /// Judges what the server shows against all that is known. Gives the alarms and the replicas
+    /// that fall short.
+    pub(crate) fn judge(
+        &self,
+        own: Replica,
+        lost: &BTreeSet<Replica>,
+        apps: &BTreeSet<AppId>,
+    ) -> Verdict {
+        let mut verdict = Verdict::default();
+        for (replica, fact) in &self.known {
+            let shown = self.shown.get(replica);
+            match shown {
+                Some(mark) if mark.n == fact.manifest.n && mark.hash != fact.hash => {
+                    verdict.fork(&self.app, *replica);
+                }
+                Some(mark) if mark.n >= fact.manifest.n => {
+                    verdict.level.insert(*replica);
+                }
+                _ if lost.contains(replica) => {}
+                _ => verdict.rollback(&self.app, *replica),
+            }
+            for (seen, n) in &fact.manifest.seen {
+                let held = self.shown.get(seen).map_or(ManifestNumber(0), |mark| mark.n);
+                if held < *n && !lost.contains(seen) {
+                    verdict.fork(&self.app, *seen);
+                }
+            }
+            for app in fact.manifest.apps.difference(apps) {
+                verdict.alarms.insert(Alarm::AppWithheld { app: app.clone() });
+            }
+        }
+        let own_shown = self.shown.get(&own).map_or(ManifestNumber(0), |mark| mark.n);
+        verdict.own_newer = own_shown > self.own_n;
+        if own_shown < self.own_acked && !lost.contains(&own) {
+            verdict.rollback(&self.app, own);
+        }
+        if own_shown >= self.own_acked {
+            verdict.level.insert(own);
+        }
+        verdict
+    }
+}
+
+/// What judging gave.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Verdict {
+    /// What the person must learn.
+    pub(crate) alarms: BTreeSet<Alarm>,
+    /// Replicas of which the server shows all that is known.
+    pub(crate) level: BTreeSet<Replica>,
+    /// The server holds a manifest of ours that this replica never signed.
+    pub(crate) own_newer: bool,
+}
+
+impl Verdict {
+    fn fork(&mut self, app: &AppId, replica: Replica) {
+        self.alarms.insert(Alarm::Fork { app: app.clone(), replica });
+    }
+
+    fn rollback(&mut self, app: &AppId, replica: Replica) {
+        self.alarms.insert(Alarm::Rollback { app: app.clone(), replica });
+    }
+}
