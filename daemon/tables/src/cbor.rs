@@ -11,7 +11,8 @@ use minicbor::{Decoder, Encoder};
 use tidings_wire::limits;
 
 use crate::number::{Number, NumberKind};
-use crate::value::{Object, Value};
+use crate::object::Object;
+use crate::value::Value;
 
 /// Bytes that are not what they should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,11 +149,12 @@ fn read_nested(decoder: &mut Decoder<'_>, levels: usize) -> Result<Value, Decode
             let len = read_map(decoder)?;
             let mut members = Object::new();
             for _ in 0..len {
+                let at = decoder.position();
                 let key = read_str(decoder)?;
-                if members.last_key_value().is_some_and(|(last, _)| last.as_str() >= key) {
-                    return Err(DecodeError::new(decoder, "members out of order"));
+                let value = read_nested(decoder, levels)?;
+                if !members.push_greatest(key, value) {
+                    return Err(DecodeError { at, what: "members out of order" });
                 }
-                members.insert(key.to_owned(), read_nested(decoder, levels)?);
             }
             Ok(Value::Object(members))
         }

@@ -4,9 +4,10 @@
 //! or `$eq`, several members of one object and `$and` all have to hold. Missing is null, and a
 //! scalar against an array means that the array holds it.
 
+use crate::object::Object;
 use crate::order::same;
 use crate::path::Path;
-use crate::value::{Object, Value};
+use crate::value::Value;
 
 /// A compiled filter.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,9 +143,9 @@ impl Compiler {
             return Err(FilterError::Invalid { path: at.to_owned(), expected: "an object" });
         };
         let mut nodes = Vec::new();
-        for (key, operand) in members {
+        for (key, operand) in members.iter() {
             self.count()?;
-            match key.as_str() {
+            match key {
                 "$and" => nodes.push(self.every(operand, left)?),
                 key if key.starts_with('$') => {
                     return Err(FilterError::UnknownOperator {
@@ -186,9 +187,9 @@ impl Compiler {
             nodes.push(Node::Field(path, Test::Equal(operand.clone())));
             return Ok(());
         };
-        for (operator, operand) in operators {
+        for (operator, operand) in operators.iter() {
             self.count()?;
-            match operator.as_str() {
+            match operator {
                 "$eq" => nodes.push(Node::Field(path.clone(), Test::Equal(operand.clone()))),
                 operator if operator.starts_with('$') => {
                     return Err(FilterError::UnknownOperator {

@@ -5,12 +5,11 @@
 //! twice in one object, too deep nesting (before it is descended into), and whatever RFC 8259
 //! does not allow.
 
-use std::collections::btree_map::Entry;
-
 use tidings_wire::limits;
 
 use crate::number::Number;
-use crate::value::{Object, Value};
+use crate::object::Object;
+use crate::value::Value;
 
 /// Why a text was not read as JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,39 +182,34 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self) -> Result<Value, JsonError> {
-        let mut members = Object::new();
+        let start = self.at;
+        let mut members = Vec::new();
         self.space();
         if self.take(b'}') {
-            return Ok(Value::Object(members));
+            return Ok(Value::Object(Object::new()));
         }
         loop {
             self.space();
-            let at = self.at;
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a key in quotes"));
             }
-            let key = self.string()?;
+            let key = self.string()?.into_boxed_str();
             self.space();
             if !self.take(b':') {
                 return Err(self.expected("':'"));
             }
-            let value = self.value()?;
-            match members.entry(key) {
-                Entry::Vacant(entry) => {
-                    entry.insert(value);
-                }
-                Entry::Occupied(entry) => {
-                    return Err(self.error(at, JsonProblem::DuplicateKey(entry.key().clone())));
-                }
-            }
+            members.push((key, self.value()?));
             self.space();
             if self.take(b'}') {
-                return Ok(Value::Object(members));
+                break;
             }
             if !self.take(b',') {
                 return Err(self.expected("',' or '}'"));
             }
         }
+        Object::of_members(members)
+            .map(Value::Object)
+            .map_err(|key| self.error(start - 1, JsonProblem::DuplicateKey(key.into())))
     }
 
     /// The text from `start` to here. Both stand on ASCII, so the cut cannot miss.

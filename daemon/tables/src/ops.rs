@@ -9,11 +9,12 @@ use tidings_wire::{Stamp, limits};
 
 use crate::cbor::encode_value;
 use crate::cell::{Base, Cell};
+use crate::object::Object;
 use crate::patch::Patch;
 use crate::path::Path;
 use crate::record::{InputError, check_columns};
 use crate::row::{Cleared, Delta, Life, Row};
-use crate::value::{Object, Value};
+use crate::value::Value;
 
 /// What an operation wrote.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,8 @@
 
 use std::cmp::Ordering;
 
-use crate::value::{Object, Value};
+use crate::object::Object;
+use crate::value::Value;
 
 /// Compares two values in the total order.
 pub fn compare(a: &Value, b: &Value) -> Ordering {
@@ -125,6 +126,12 @@ fn push_text(key: &mut Vec<u8>, text: &str) {
         }
     }
     key.extend_from_slice(&[0, END]);
+}
+
+/// The string whose key this is, if it is the key of one without NUL.
+pub(crate) fn text_of_key(key: &[u8]) -> Option<&str> {
+    let text = key.strip_prefix(&[STRING])?.strip_suffix(&[0, END])?;
+    if text.contains(&0) { None } else { std::str::from_utf8(text).ok() }
 }
 
 const fn tag(value: &Value) -> u8 {

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::names::{ID, OWNER, RowId, VER};
+use crate::object::Object;
 use crate::path::Path;
-use crate::value::{Object, Value};
+use crate::value::Value;
 
 /// The columns that an update sets and removes.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -70,7 +71,7 @@ impl Patch {
     pub fn operators(patch: Value, id: &RowId) -> Result<Self, PatchError> {
         let mut read = Self::default();
         for (operator, operand) in object(patch, "a patch")? {
-            match operator.as_str() {
+            match &*operator {
                 "$set" => {
                     for (path, value) in object(operand, "`$set`")? {
                         read.write(Path::parse(&path), Some(value), id)?;
@@ -84,7 +85,12 @@ impl Patch {
                 "$inc" | "$addToSet" | "$pull" => {
                     return Err(PatchError::NotYet(format!("`{operator}`")));
                 }
-                _ => return Err(PatchError::UnknownOperator { operator, accepted: OPERATORS }),
+                _ => {
+                    return Err(PatchError::UnknownOperator {
+                        operator: operator.into(),
+                        accepted: OPERATORS,
+                    });
+                }
             }
         }
         Ok(read)
@@ -100,7 +106,7 @@ impl Patch {
         for (column, value) in object(patch, "a merge patch")? {
             let path = Path::column(&column);
             match value {
-                Value::Object(_) if column != VER => {
+                Value::Object(_) if &*column != VER => {
                     return Err(PatchError::NotYet(format!("merging an object into `{path}`")));
                 }
                 Value::Null => read.write(path, None, id)?,
@@ -161,18 +167,18 @@ fn object(value: Value, what: &str) -> Result<Object, PatchError> {
 }
 
 /// `{"a":true}`, whatever the values, or `["a"]`.
-fn unset_paths(operand: Value) -> Result<Vec<String>, PatchError> {
+fn unset_paths(operand: Value) -> Result<Vec<Box<str>>, PatchError> {
     let wrong = |found| PatchError::Kind {
         what: String::from("`$unset`"),
         expected: "an object or an array of paths",
         found,
     };
     match operand {
-        Value::Object(members) => Ok(members.into_keys().collect()),
+        Value::Object(members) => Ok(members.into_iter().map(|(path, _)| path).collect()),
         Value::Array(paths) => paths
             .into_iter()
             .map(|path| match path {
-                Value::String(path) => Ok(path),
+                Value::String(path) => Ok(path.into()),
                 other => Err(wrong(other.kind())),
             })
             .collect(),

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use crate::value::{Object, Value};
+use crate::object::Object;
+use crate::value::Value;
 
 /// One or more keys, outermost first. The order is that of the keys, so a path comes right before
 /// everything below it.

@@ -11,8 +11,10 @@ use tidings_wire::limits;
 
 use crate::cbor::{DecodeError, end, read_array, read_str, to_bytes};
 use crate::filter::Filter;
+use crate::names::RowId;
+use crate::object::Object;
+use crate::order::text_of_key;
 use crate::sort::Sort;
-use crate::value::Object;
 
 /// A compiled query.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +91,18 @@ impl Query {
         &self.filter
     }
 
+    /// Whether records come in the order of their ids, so that offering them in this order may
+    /// end when the run [is full](Run::is_full).
+    pub fn is_by_id(&self) -> bool {
+        self.sort.paths().len() == 0
+    }
+
+    /// The id after which the page begins, where records come in the order of their ids.
+    pub fn after_id(&self) -> Option<RowId> {
+        let key = self.after.as_ref().filter(|_| self.is_by_id())?;
+        text_of_key(key).and_then(|id| RowId::new(id).ok())
+    }
+
     /// Begins a run; offer it every record that may match.
     pub fn run(&self) -> Run<'_> {
         Run { query: self, held: BTreeMap::new(), total: 0 }
@@ -148,7 +162,7 @@ impl Run<'_> {
         if self.query.after.as_ref().is_some_and(|after| key <= *after) {
             return;
         }
-        let full = self.held.len() >= self.query.capacity();
+        let full = self.is_full();
         if full && self.held.last_key_value().is_some_and(|(last, _)| key >= *last) {
             return;
         }
@@ -156,6 +170,11 @@ impl Run<'_> {
         if full {
             self.held.pop_last();
         }
+    }
+
+    /// Whether the page is complete, and no record with a greater key can change it.
+    pub fn is_full(&self) -> bool {
+        self.held.len() >= self.query.capacity()
     }
 
     /// The page.
@@ -206,8 +225,8 @@ mod tests {
                 // Not in order of anything.
                 let n = n * 7 % count;
                 Object::from([
-                    ("id".into(), Value::from(format!("r{n:03}"))),
-                    ("group".into(), Value::from((n % 3) as u64)),
+                    ("id", Value::from(format!("r{n:03}"))),
+                    ("group", Value::from((n % 3) as u64)),
                 ])
             })
             .collect()
@@ -220,7 +239,7 @@ mod tests {
     }
 
     fn ids(page: &Page) -> Vec<&str> {
-        page.records.iter().map(|record| record["id"].as_str().unwrap()).collect()
+        page.records.iter().map(|record| record.get("id").unwrap().as_str().unwrap()).collect()
     }
 
     #[test]
@@ -245,12 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn a_page_by_id_tells_where_it_begins_and_when_it_is_full() {
+        let rows = rows(10);
+        let query = Query::new(Filter::all(), Sort::default()).limit(3).unwrap();
+        assert_eq!((query.is_by_id(), query.after_id()), (true, None));
+        let first = run(&query, &rows);
+        let query = query.after(&first.next.unwrap()).unwrap();
+        assert_eq!(query.after_id(), Some(RowId::new("r002").unwrap()));
+        let mut sorted = rows.clone();
+        sorted.sort_by_key(|row| row["id"].as_str().unwrap().to_owned());
+        let mut page = query.run();
+        let offered = sorted.into_iter().skip(3).take_while(|row| {
+            page.offer(row.clone());
+            !page.is_full()
+        });
+        assert_eq!(offered.count(), 3, "one more than the page");
+        assert_eq!(ids(&page.finish()), ["r003", "r004", "r005"]);
+        let other = Query::new(Filter::all(), Sort::new(&["-id"]).unwrap());
+        assert_eq!((other.is_by_id(), other.after_id()), (false, None));
+    }
+
+    #[test]
     fn a_page_goes_on_though_its_last_row_is_gone() {
         let mut rows = rows(10);
         let query = Query::new(Filter::all(), Sort::default()).limit(3).unwrap();
         let first = run(&query, &rows);
         assert_eq!(ids(&first), ["r000", "r001", "r002"]);
-        rows.retain(|row| row["id"] != Value::from("r002") && row["id"] != Value::from("r003"));
+        rows.retain(|row| !["r002", "r003"].contains(&row.get("id").unwrap().as_str().unwrap()));
         let second = run(&query.after(&first.next.unwrap()).unwrap(), &rows);
         assert_eq!(ids(&second), ["r004", "r005", "r006"]);
     }

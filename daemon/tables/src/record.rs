@@ -8,7 +8,8 @@ use tidings_wire::{Stamp, limits};
 
 use crate::cbor::encode_object;
 use crate::names::{DELETED_AT, ID, NameError, OWNER, RowId, VER};
-use crate::value::{Object, Value, object_depth};
+use crate::object::Object;
+use crate::value::{Value, object_depth};
 
 /// A row as an app writes it, checked at the door.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,11 +88,11 @@ pub fn check_columns(columns: &Object) -> Result<(), InputError> {
 /// decimal digits, as event ids are.
 pub fn record(id: &RowId, mut columns: Object, version: Stamp, position: u64) -> Object {
     let version = Object::from([
-        (String::from("id"), Value::from(version.to_string())),
-        (String::from("position"), Value::from(position.to_string())),
+        ("id", Value::from(version.to_string())),
+        ("position", Value::from(position.to_string())),
     ]);
-    columns.insert(ID.to_owned(), Value::from(id.as_str()));
-    columns.insert(VER.to_owned(), Value::Object(version));
+    columns.insert(ID, Value::from(id.as_str()));
+    columns.insert(VER, Value::Object(version));
     columns
 }
 

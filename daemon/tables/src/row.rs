@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use tidings_wire::Stamp;
 
 use crate::cell::{Base, Cell};
+use crate::object::Object;
 use crate::path::Path;
-use crate::value::Object;
 
 /// What one operation, or many merged, wrote to a row.
 pub type Delta = Row;

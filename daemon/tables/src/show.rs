@@ -7,10 +7,11 @@ use tidings_wire::Stamp;
 
 use crate::cell::{Base, Cell, Hanging, Sum};
 use crate::number::{Number, NumberKind};
+use crate::object::Object;
 use crate::order::value_key;
 use crate::path::Path;
 use crate::row::Row;
-use crate::value::{Object, Value};
+use crate::value::Value;
 
 /// The columns of a row, whether or not it is alive.
 pub(crate) fn columns(row: &Row) -> Object {
@@ -133,14 +134,13 @@ fn set(members: &mut Object, path: &Path, value: Value) {
     let Some((last, above)) = path.keys().split_last() else { return };
     let mut members = members;
     for key in above {
-        let next = members.entry(key.to_string()).or_default();
-        if next.as_object().is_none() {
-            *next = Value::Object(Object::new());
+        if members.get(key).and_then(Value::as_object).is_none() {
+            members.insert(key.clone(), Value::Object(Object::new()));
         }
-        let Value::Object(inner) = next else { return };
+        let Some(Value::Object(inner)) = members.get_mut(key) else { return };
         members = inner;
     }
-    members.insert(last.to_string(), value);
+    members.insert(last.clone(), value);
 }
 
 /// Removes what stands at a path, if it is there.

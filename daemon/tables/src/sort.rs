@@ -4,9 +4,10 @@
 //! that the order is total. A column whose name begins with `-` is written as a JSON Pointer.
 
 use crate::names::ID;
+use crate::object::Object;
 use crate::order::{Direction, push_key, push_sort_key};
 use crate::path::Path;
-use crate::value::{Object, Value};
+use crate::value::Value;
 
 /// A compiled sort. The default is by id.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,7 +88,9 @@ mod tests {
         let mut keyed: Vec<_> = records
             .iter()
             .map(|text| parse(text.as_bytes()).unwrap().as_object().unwrap().clone())
-            .map(|record| (sort.key(&record), record["id"].as_str().unwrap().to_owned()))
+            .map(|record| {
+                (sort.key(&record), record.get("id").unwrap().as_str().unwrap().to_owned())
+            })
             .collect();
         keyed.sort();
         keyed.into_iter().map(|(_, id)| id).collect()

@@ -4,15 +4,12 @@
 //! which refuse what JSON or this project does not allow; there is deliberately no
 //! `Deserialize`, which would round large integers on the way.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use crate::number::{Number, NumberKind};
-
-/// The members of an object, in the order of their keys' bytes; any legal JSON key may occur.
-pub type Object = BTreeMap<String, Value>;
+pub use crate::object::Object;
 
 /// A JSON value. `==` is exact: `1` is not `1.0`. [`crate::order`] compares by value instead.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -158,16 +155,8 @@ impl Serialize for Value {
                 NumberKind::Float(value) => serializer.serialize_f64(value),
             },
             Self::String(text) => serializer.serialize_str(text),
-            Self::Array(items) => {
-                let mut seq = serializer.serialize_seq(Some(items.len()))?;
-                items.iter().try_for_each(|item| seq.serialize_element(item))?;
-                seq.end()
-            }
-            Self::Object(members) => {
-                let mut map = serializer.serialize_map(Some(members.len()))?;
-                members.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
-                map.end()
-            }
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Object(members) => members.serialize(serializer),
         }
     }
 }
