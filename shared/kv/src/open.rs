@@ -28,13 +28,17 @@ pub enum Opening {
 }
 
 impl Store {
-    /// Opens the store in a directory, or makes one if the directory holds none.
+    /// Opens the store in a directory, or makes one if the directory holds none. With
+    /// [`EngineKind::Memory`] the directory is not looked at.
     ///
     /// # Errors
     /// [`StoreError::Held`] if it is open elsewhere, [`StoreError::Newer`] if a newer program wrote
     /// it, [`StoreError::Mismatch`] if it is another owner's or another engine's,
     /// [`StoreError::Damaged`] if marker and data do not fit. Nothing is changed in these cases.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        if options.engine == EngineKind::Memory {
+            return Self::in_memory(options);
+        }
         let (engine, cache, check) = (options.engine, options.cache, options.check);
         Self::open_with(dir, options, |dir, tables, opening| {
             Ok(match (engine, opening) {
@@ -80,9 +84,6 @@ impl Store {
         engine: impl FnOnce(&Path, &[&'static str], Opening) -> Result<Box<dyn Engine>, StoreError>,
     ) -> Result<Self, StoreError> {
         options.validate()?;
-        if options.engine == EngineKind::Memory {
-            return Self::in_memory(options);
-        }
         let dir = dir.as_ref();
         make_dir(dir)?;
         let lock = Lock::take(dir)?;

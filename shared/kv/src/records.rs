@@ -103,7 +103,12 @@ impl Records {
         // record for one, fails before anything was written.
         let (batch, newly_split) = self.encode(writes, identity)?;
         let committed = catch_unwind(AssertUnwindSafe(|| self.engine.commit(&batch, durability)));
-        committed.unwrap_or_else(|_| Err(StoreError::unknown("the engine panicked")))?;
+        committed.unwrap_or_else(|_| Err(StoreError::unknown("the engine panicked"))).map_err(
+            |error| match error {
+                StoreError::StorageFull { .. } | StoreError::Unknown { .. } => error,
+                error => StoreError::unknown(error),
+            },
+        )?;
         if !newly_split.is_empty() {
             let mut split = self.split.write().unwrap_or_else(PoisonError::into_inner);
             split.extend(newly_split);

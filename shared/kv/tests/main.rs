@@ -1,4 +1,23 @@
-//! The suite that every engine passes.
+//! The suite that every engine passes: what all do alike, opening, damage, what the committer
+//! promises, kill -9, power cuts.
 
+#[cfg(test)]
+mod child;
+#[cfg(test)]
+mod committer;
+#[cfg(test)]
 mod conformance;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod opening;
+#[cfg(test)]
+mod powercut;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod workload;

@@ -28,7 +28,34 @@ pub fn each(test: impl Fn(&Store)) {
     }
 }
 
+/// Runs a test on an empty directory for every engine that keeps anything.
+pub fn each_durable(test: impl Fn(&Path, EngineKind)) {
+    for engine in DURABLE {
+        let dir = TempDir::new().unwrap();
+        eprintln!("engine {engine}");
+        test(&dir.path().join("store"), engine);
+    }
+}
+
 pub fn put(store: &Store, table: &'static str, key: &[u8], value: &[u8]) {
     let (key, value) = (key.to_vec(), value.to_vec());
     store.run(move |txn| txn.put(table, key, value)).unwrap();
+}
+
+/// Bytes that look random and depend on the seed only (splitmix64).
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let words = std::iter::repeat_with(|| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)).to_le_bytes()
+    });
+    words.flatten().take(length).collect()
+}
+
+/// A number below `limit` that depends on the seed only.
+pub fn pick(seed: u64, limit: u64) -> u64 {
+    u64::from_le_bytes(noise(seed, 8).try_into().unwrap()) % limit
 }

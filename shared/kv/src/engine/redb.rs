@@ -72,7 +72,14 @@ impl RedbEngine {
         let path = dir.join(FILE);
         match fs::metadata(&path) {
             // redb would make an empty store of an empty file.
-            Ok(meta) if meta.len() > 0 => Self::start(path, tables, cache, check),
+            Ok(meta) if meta.len() > 0 => {
+                let engine = Self::start(path, tables, cache, check)?;
+                // The full check has read the whole file, so that counting its pages is cheap.
+                if check == OpenCheck::Full && engine.sparse(meta.len())? {
+                    engine.compact()?;
+                }
+                Ok(engine)
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(StoreError::io(format!("read {}", path.display()), error))
             }
@@ -128,6 +135,22 @@ impl RedbEngine {
                 Ok(())
             };
             add().map_err(read_error)
+        })
+    }
+
+    /// Whether most of a file of this many bytes is free pages.
+    fn sparse(&self, size: u64) -> Result<bool, StoreError> {
+        if size < SMALL {
+            return Ok(false);
+        }
+        self.with(|database| {
+            let count = || -> Result<u64, redb::Error> {
+                let writing = database.begin_write()?;
+                let stats = writing.stats()?;
+                writing.abort()?;
+                Ok(stats.allocated_pages().saturating_mul(stats.page_size() as u64))
+            };
+            count().map(|live| size > live.saturating_mul(SPARSE)).map_err(read_error)
         })
     }
 
@@ -314,3 +337,7 @@ fn read_error(error: redb::Error) -> StoreError {
 }
 
 const FILE: &str = "data.redb";
+/// Files below this many bytes are not worth compacting.
+const SMALL: u64 = 16 << 20;
+/// A file is compacted when it is this many times as large as what is live in it.
+const SPARSE: u64 = 4;

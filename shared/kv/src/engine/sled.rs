@@ -328,3 +328,42 @@ const CURRENT: &str = "CURRENT";
 const PREFIX: &str = "sled.";
 const FIRST: &str = "sled.1";
 const SEGMENT: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Write;
+
+    fn batch(rows: &[(&str, Option<&str>)]) -> Batch {
+        let write = |(key, value): &(&str, Option<&str>)| Write {
+            table: "t",
+            key: key.as_bytes().to_vec(),
+            value: value.map(|value| value.as_bytes().to_vec()),
+        };
+        Batch::new(rows.iter().map(write).collect())
+    }
+
+    fn seen(engine: &SledEngine) -> String {
+        let rows = engine.range("t", &Scan::all(99)).unwrap();
+        let rows = rows.into_iter().map(|(key, value)| {
+            assert_eq!(engine.get("t", &key).unwrap(), Some(value.clone()));
+            String::from_utf8([key, value].concat()).unwrap()
+        });
+        rows.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn readers_do_not_see_a_commit_before_its_sync() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = SledEngine::create(dir.path(), &["t"], 1 << 20).unwrap();
+        let old = batch(&[("a", Some("1")), ("b", Some("1")), ("d", Some("1"))]);
+        engine.commit(&old, Durability::Synced).unwrap();
+        let new = batch(&[("a", Some("2")), ("b", None), ("c", Some("2"))]);
+        engine.hide(&new).unwrap();
+        engine.commit_without_sync(&new).unwrap();
+        assert_eq!(seen(&engine), "a1 b1 d1");
+        assert_eq!(engine.get("t", b"c").unwrap(), None);
+        engine.reveal();
+        assert_eq!(seen(&engine), "a2 c2 d1");
+    }
+}
