@@ -195,12 +195,12 @@ pub struct QueryRequest {
     pub projection: Option<Value>,
 }
 
-/// Answer to a query.
+/// Answer to a query. The daemon fills in its own exact record type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct QueryAnswer {
+pub struct QueryAnswer<R = Record> {
     /// The rows, in order.
-    pub records: Vec<Record>,
+    pub records: Vec<R>,
     /// How many match in all, if asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
@@ -341,9 +341,9 @@ pub struct Connected {
     pub expires_at: Option<String>,
 }
 
-/// Data of a change event.
+/// Data of a change event. The daemon fills in its own exact record type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct Change<R = Record> {
     /// Its place in the log, also the id of the event.
     pub id: LogPosition,
     /// What happened.
@@ -354,9 +354,9 @@ pub struct Change {
     /// The row.
     pub row_id: String,
     /// The row afterwards; none for a delete.
-    pub record: Option<Record>,
+    pub record: Option<R>,
     /// The row before; none for an insert, or where it was not asked for.
-    pub old_record: Option<Record>,
+    pub old_record: Option<R>,
     /// When it was stored here, in UTC.
     pub at: String,
     /// The transaction: position of its first change.
