@@ -64,8 +64,8 @@ impl Object {
     }
 
     /// The members in the order of their keys.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + Clone {
-        self.0.iter().map(|(key, value)| (&**key, value))
+    pub fn iter(&self) -> Members<'_> {
+        self.into_iter()
     }
 
     /// The keys in order.
@@ -143,6 +143,33 @@ impl IntoIterator for Object {
         self.0.into_iter()
     }
 }
+
+impl<'a> IntoIterator for &'a Object {
+    type Item = (&'a str, &'a Value);
+    type IntoIter = Members<'a>;
+
+    fn into_iter(self) -> Members<'a> {
+        Members(self.0.iter())
+    }
+}
+
+/// The members of an object in the order of their keys.
+#[derive(Debug, Clone)]
+pub struct Members<'a>(std::slice::Iter<'a, (Box<str>, Value)>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'a str, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, value)| (&**key, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}
 
 impl serde::Serialize for Object {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

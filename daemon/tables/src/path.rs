@@ -64,8 +64,8 @@ impl Path {
     /// What stands there: members of objects by key, items of arrays by decimal index.
     pub fn find<'a>(&self, members: &'a Object) -> Option<&'a Value> {
         let (first, rest) = self.0.split_first()?;
-        rest.iter().try_fold(members.get(&**first)?, |value, key| match value {
-            Value::Object(members) => members.get(&**key),
+        rest.iter().try_fold(members.get(first)?, |value, key| match value {
+            Value::Object(members) => members.get(key),
             Value::Array(items) => items.get(index(key)?),
             _ => None,
         })

@@ -272,7 +272,7 @@ mod tests {
         let query = query.after(&first.next.unwrap()).unwrap();
         assert_eq!(query.after_id(), Some(RowId::new("r002").unwrap()));
         let mut sorted = rows.clone();
-        sorted.sort_by_key(|row| row["id"].as_str().unwrap().to_owned());
+        sorted.sort_by_key(|row| row.get("id").unwrap().as_str().unwrap().to_owned());
         let mut page = query.run();
         let offered = sorted.into_iter().skip(3).take_while(|row| {
             page.offer(row.clone());

@@ -125,7 +125,7 @@ impl Path {
     /// What stands there, going into objects only.
     fn find_member<'a>(&self, members: &'a Object) -> Option<&'a Value> {
         let (first, rest) = self.keys().split_first()?;
-        rest.iter().try_fold(members.get(&**first)?, |value, key| value.as_object()?.get(&**key))
+        rest.iter().try_fold(members.get(first)?, |value, key| value.as_object()?.get(key))
     }
 }
 
@@ -148,8 +148,8 @@ fn remove(members: &mut Object, path: &Path) {
     let Some((last, above)) = path.keys().split_last() else { return };
     let mut members = members;
     for key in above {
-        let Some(Value::Object(inner)) = members.get_mut(&**key) else { return };
+        let Some(Value::Object(inner)) = members.get_mut(key) else { return };
         members = inner;
     }
-    members.remove(&**last);
+    members.remove(last);
 }
