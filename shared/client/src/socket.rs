@@ -22,7 +22,7 @@ pub use environment::{Environment, Platform};
 /// File name of the socket, wherever its directory is.
 pub const SOCKET_NAME: &str = "tidings.sock";
 /// File in the data directory with the owner's token, which the command line presents. 0600.
-pub const OWNER_TOKEN_NAME: &str = "owner.token";
+pub const OWNER_TOKEN_NAME: &str = "owner-token";
 
 /// Where one daemon keeps its things.
 #[derive(Debug, Clone, PartialEq, Eq)]
