@@ -1,1 +1,97 @@
-//! To come.
+//! A process of its own that writes until it is killed, and the parent's side of it. The child is
+//! this test binary, started again with one test and its orders in the environment.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::{Duration, Instant},
+};
+
+use crate::workload::{self, Acks, Subject};
+
+const DIR: &str = "TIDINGS_KV_CHILD_DIR";
+const SUBJECT: &str = "TIDINGS_KV_CHILD_SUBJECT";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Not a test by itself: the body of the child process.
+#[test]
+fn entry() {
+    let (Some(dir), Ok(subject)) = (std::env::var_os(DIR), std::env::var(SUBJECT)) else { return };
+    let store = Subject::named(&subject).unwrap().open(Path::new(&dir)).unwrap();
+    let failure = workload::write(&store, |writer, head| {
+        let mut out = std::io::stdout().lock();
+        // The parent reads whole lines; one write each keeps them whole when this process dies.
+        out.write_all(format!("\nack {writer} {head}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    });
+    panic!("a writer failed: {failure}");
+}
+
+/// A running child.
+pub struct Writers {
+    child: Child,
+    lines: Receiver<String>,
+    acks: Acks,
+}
+
+impl Writers {
+    /// Starts one; `prepare` may add to its environment.
+    pub fn start(dir: &Path, subject: Subject, prepare: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["child::entry", "--exact", "--nocapture", "--test-threads=1"])
+            .env(DIR, dir)
+            .env(SUBJECT, subject.name())
+            .stdout(Stdio::piped());
+        prepare(&mut command);
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines, acks: Acks::new() }
+    }
+
+    /// Waits for this many acknowledgements, kills the child, and answers all that it gave.
+    pub fn kill_after(mut self, acks: u64) -> Acks {
+        let deadline = Instant::now() + DEADLINE;
+        let mut seen = 0;
+        while seen < acks {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => seen += u64::from(self.note(&line)),
+                Err(error) => {
+                    self.child.kill().unwrap();
+                    panic!("after {seen} acknowledgements: {error}; {:?}", self.child.wait());
+                }
+            }
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        loop {
+            match self.lines.recv_timeout(DEADLINE) {
+                Ok(line) => self.note(&line),
+                Err(RecvTimeoutError::Disconnected) => return self.acks,
+                Err(RecvTimeoutError::Timeout) => panic!("the child's output does not end"),
+            };
+        }
+    }
+
+    /// Notes an acknowledgement of a synced writer; anything else the test harness printed.
+    fn note(&mut self, line: &str) -> bool {
+        let mut words = line.split(' ');
+        let (Some("ack"), Some(writer), Some(head)) = (words.next(), words.next(), words.next())
+        else {
+            return false;
+        };
+        let (Ok(writer), Ok(head)) = (writer.parse(), head.parse()) else { return false };
+        self.acks.insert(writer, head);
+        writer < workload::SYNCED
+    }
+}

@@ -1,0 +1,116 @@
+//! Turns a store's directory into what a power cut would have left, from the shim's journal.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{BufReader, Read},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use crate::support::pick;
+
+/// What the disk did with writes that were never synced.
+#[derive(Debug, Clone, Copy)]
+pub enum Disk {
+    /// It kept none of them.
+    Harshest,
+    /// It kept each page of 4 KiB, and each file's length, as of some moment since the last sync,
+    /// and not the same moment. The seed decides.
+    Scattered(u64),
+}
+
+/// One change of a file: what was there before.
+struct Change {
+    offset: u64,
+    /// Bytes written; 0 for a change of length.
+    length: u64,
+    old_size: u64,
+    old: Vec<u8>,
+}
+
+const PAGE: u64 = 4096;
+const SYNC: u32 = 2;
+
+/// Undoes what was not synced; answers how many changes were taken back, in whole or in part.
+pub fn undo(dir: &Path, journal: &Path, disk: Disk) -> u64 {
+    let mut paths = BTreeMap::new();
+    inodes(dir, &mut paths);
+    let mut undone = 0;
+    for (inode, changes) in unsynced(journal) {
+        // A file that was removed, or replaced by a rename, is gone for good.
+        let Some(path) = paths.get(&inode) else { continue };
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        let count = changes.len() as u64;
+        // How many of the changes a page, or the length, has kept.
+        let kept = |salt: u64| match disk {
+            Disk::Harshest => 0,
+            Disk::Scattered(seed) => {
+                pick(seed ^ inode.rotate_left(20) ^ salt.rotate_left(40), count + 1)
+            }
+        };
+        for (index, change) in (0..count).rev().zip(changes.iter().rev()) {
+            undone += u64::from(take_back(&file, change, |page| kept(page + 1) <= index));
+        }
+        let size = usize::try_from(kept(0)).ok().and_then(|kept| changes.get(kept));
+        if let Some(change) = size {
+            file.set_len(change.old_size).unwrap();
+        }
+    }
+    undone
+}
+
+/// Restores what a change replaced on the pages that lost it.
+fn take_back(file: &File, change: &Change, lost: impl Fn(u64) -> bool) -> bool {
+    let end = change.offset + change.length.max(change.old.len() as u64);
+    let pages = change.offset / PAGE..end.div_ceil(PAGE);
+    let mut any = false;
+    for page in pages.filter(|page| lost(*page)) {
+        let from = (page * PAGE).max(change.offset);
+        let to = ((page + 1) * PAGE).min(end);
+        let bytes: Vec<u8> = (from..to)
+            .map(|at| change.old.get((at - change.offset) as usize).copied().unwrap_or(0))
+            .collect();
+        file.write_all_at(&bytes, from).unwrap();
+        any = true;
+    }
+    any
+}
+
+/// The changes of each file, by inode, since its last sync.
+fn unsynced(journal: &Path) -> BTreeMap<u64, Vec<Change>> {
+    let mut journal = BufReader::new(File::open(journal).unwrap());
+    let mut changes: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
+    // A torn entry at the end belongs to a write that never ran.
+    while let Some((kind, inode, change)) = entry(&mut journal) {
+        let of_file = changes.entry(inode).or_default();
+        if kind == SYNC {
+            of_file.clear();
+        } else {
+            of_file.push(change);
+        }
+    }
+    changes
+}
+
+fn entry(journal: &mut impl Read) -> Option<(u32, u64, Change)> {
+    let mut head = [0; 48];
+    journal.read_exact(&mut head).ok()?;
+    let field = |n: usize| u64::from_ne_bytes(head[n * 8..n * 8 + 8].try_into().unwrap());
+    let mut old = vec![0; usize::try_from(field(5)).unwrap()];
+    journal.read_exact(&mut old).ok()?;
+    let change = Change { offset: field(2), length: field(3), old_size: field(4), old };
+    Some((u32::try_from(field(0)).unwrap(), field(1), change))
+}
+
+fn inodes(dir: &Path, found: &mut BTreeMap<u64, PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let meta = entry.metadata().unwrap();
+        if meta.is_dir() {
+            inodes(&entry.path(), found);
+        } else {
+            found.insert(meta.ino(), entry.path());
+        }
+    }
+}
