@@ -8,6 +8,7 @@ pub mod account;
 pub mod auth;
 pub mod ids;
 pub mod limits;
+pub mod linking;
 pub mod local;
 pub mod pairing;
 pub mod problem;

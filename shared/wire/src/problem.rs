@@ -164,6 +164,14 @@ codes! {
     NoAccount => "account.missing", 409;
     /// The owner's token, or a grant, does not allow this.
     GrantDenied => "grant.denied", 403;
+    /// The daemon has an account already.
+    AccountPresent => "account.present", 409;
+    /// The keys are locked, or not where they were put.
+    KeysLocked => "keys.locked", 503;
+    /// The code was not the same on both computers; it is of no more use.
+    PairWrongCode => "pair.wrong_code", 409;
+    /// The code expired, or the other computer gave up.
+    PairEnded => "pair.ended", 410;
     /// The sync server refused or could not be reached; the message says what it said.
     UpstreamFailed => "upstream.failed", 502;
 }
