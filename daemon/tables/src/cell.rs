@@ -1,8 +1,8 @@
 //! A cell: what was written at one path of a row, and how two states of it merge.
 //!
-//! A cell stands on a *base*, the last value that replaced everything before it, named by its
-//! stamp. Increments and set dots hang on that base and count only with it. A greater base wins
-//! whole; on the same base increments and dots join.
+//! A *base* is the last value that replaced everything before it at its path and below, and is
+//! named by its stamp. Increments and set dots hang on a base, this cell's own or an ancestor's,
+//! and count only with it. A greater base wins whole; on the same base increments and dots join.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,34 +14,32 @@ use crate::number::Exact;
 use crate::order::value_key;
 use crate::value::Value;
 
-/// The state of one path.
-#[derive(Debug, Clone, PartialEq)]
+/// The state of one path; never empty in a row.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// The stamp of the base, which is the row's or an ancestor's where the base is inherited.
-    pub(crate) stamp: Stamp,
-    pub(crate) base: Base,
-    /// What was added since, if anything.
+    /// The last write of the path itself, if there is one.
+    pub(crate) base: Option<Base>,
+    /// What was added since, if anything. On a base greater than any that arrived it waits for
+    /// that one; the older base is shown until then.
     pub(crate) hanging: Option<Box<Hanging>>,
 }
 
-/// What a cell's increments and dots add to.
+/// A write of a path.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Base {
-    /// Whatever the nearest written ancestor, or the row as it was cleared, holds there.
-    Inherited,
-    /// A write of this path: its value, or none where the path was removed.
-    Written {
-        /// The value; `None` where the write removed it.
-        value: Option<Value>,
-        /// The greatest stamp that the writer saw replaced by this write, for the conflict
-        /// journal.
-        replaced: Stamp,
-    },
+pub struct Base {
+    pub(crate) stamp: Stamp,
+    /// The value; `None` where the write removed it.
+    pub(crate) value: Option<Value>,
+    /// The greatest stamp that the writer saw replaced by this write, for the conflict journal.
+    pub(crate) replaced: Stamp,
 }
 
-/// Increments and dots.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Increments and dots on one base.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Hanging {
+    /// The stamp of the base: of this path's last write, of an ancestor's, or of the clearing of
+    /// the row.
+    pub(crate) on: Stamp,
     /// Each replica's own sum, which only that replica raises.
     pub(crate) increments: BTreeMap<Incarnation, Increment>,
     /// Values added to and removed from a set, by [`value_key`].
@@ -75,25 +73,81 @@ pub struct Dot {
 }
 
 impl Cell {
-    /// The stamp of the base.
+    /// The last write of the path itself, if there is one.
+    pub fn base(&self) -> Option<&Base> {
+        self.base.as_ref()
+    }
+
+    /// The stamp of the last write of the path itself.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.base.as_ref().map(|base| base.stamp)
+    }
+
+    /// The greatest stamp of anything that was written to the cell.
+    pub(crate) fn newest(&self) -> Option<Stamp> {
+        let dots = self.hanging.iter().flat_map(|hanging| hanging.dots.values());
+        dots.flat_map(|dot| [dot.added.last(), dot.removed.last()])
+            .flatten()
+            .copied()
+            .chain(self.stamp())
+            .max()
+    }
+
+    /// Joins what is at or above `floor` of another state of the same path; true if this one
+    /// changed.
+    pub(crate) fn join(&mut self, other: &Self, floor: Stamp) -> bool {
+        let base = match (&mut self.base, &other.base) {
+            (_, Some(theirs)) if theirs.stamp < floor => false,
+            (Some(ours), Some(theirs)) => ours.join(theirs),
+            (None, Some(theirs)) => {
+                self.base = Some(theirs.clone());
+                true
+            }
+            (_, None) => false,
+        };
+        let floor = self.stamp().map_or(floor, |stamp| stamp.max(floor));
+        let hanging = match (&mut self.hanging, &other.hanging) {
+            (_, Some(theirs)) if theirs.on < floor => false,
+            (Some(ours), Some(theirs)) => ours.join(theirs),
+            (None, Some(theirs)) => {
+                self.hanging = Some(theirs.clone());
+                true
+            }
+            (_, None) => false,
+        };
+        self.drop_older(floor);
+        base || hanging
+    }
+
+    /// Drops what is older than `floor`, and what hangs on a base that was replaced; true if
+    /// nothing is left.
+    pub(crate) fn drop_older(&mut self, floor: Stamp) -> bool {
+        self.base = self.base.take().filter(|base| base.stamp >= floor);
+        let floor = self.stamp().unwrap_or(floor);
+        self.hanging = self.hanging.take().filter(|hanging| hanging.on >= floor);
+        self.base.is_none() && self.hanging.is_none()
+    }
+}
+
+impl Base {
+    /// The stamp of the write.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// What the increments and dots add to.
-    pub fn base(&self) -> &Base {
-        &self.base
+    /// What was written; `None` where the write removed the value.
+    pub fn value(&self) -> Option<&Value> {
+        self.value.as_ref()
     }
 
-    /// The greatest stamp of anything in the cell.
-    pub(crate) fn newest(&self) -> Stamp {
-        let dots = self.hanging.iter().flat_map(|hanging| hanging.dots.values());
-        dots.filter_map(|dot| dot.added.last().max(dot.removed.last()))
-            .fold(self.stamp, |newest, stamp| newest.max(*stamp))
+    /// The greatest stamp that the writer saw replaced by this write.
+    pub fn replaced(&self) -> Stamp {
+        self.replaced
     }
 
-    /// Joins another state of the same path; true if this one changed.
-    pub(crate) fn join(&mut self, other: &Self) -> bool {
+    /// The greater stamp wins. One stamp with two values does not come from our writers; the
+    /// greater encoding wins then, so that every replica agrees.
+    fn join(&mut self, other: &Self) -> bool {
         match self.stamp.cmp(&other.stamp) {
             Ordering::Greater => false,
             Ordering::Less => {
@@ -101,41 +155,13 @@ impl Cell {
                 true
             }
             Ordering::Equal => {
-                let base = self.base.join(&other.base);
-                let hanging = match (&mut self.hanging, &other.hanging) {
-                    (_, None) => false,
-                    (None, Some(theirs)) => {
-                        self.hanging = Some(theirs.clone());
-                        true
-                    }
-                    (Some(ours), Some(theirs)) => ours.join(theirs),
-                };
-                base || hanging
-            }
-        }
-    }
-}
-
-impl Base {
-    /// Joins the same base as another state has it. Equal stamps with different values do not
-    /// come from our writers; the greater encoding wins then, so that every replica agrees.
-    fn join(&mut self, other: &Self) -> bool {
-        match (&mut *self, other) {
-            (_, Self::Inherited) => false,
-            (Self::Inherited, _) => {
-                *self = other.clone();
-                true
-            }
-            (
-                Self::Written { value, replaced },
-                Self::Written { value: their_value, replaced: their_replaced },
-            ) => {
-                let lower = *their_replaced < *replaced;
-                *replaced = (*replaced).min(*their_replaced);
+                let lower = other.replaced < self.replaced;
+                self.replaced = self.replaced.min(other.replaced);
                 let encoding = |value: &Option<Value>| value.as_ref().map(encode_value);
-                let wins = value != their_value && encoding(value) < encoding(their_value);
+                let wins =
+                    self.value != other.value && encoding(&self.value) < encoding(&other.value);
                 if wins {
-                    value.clone_from(their_value);
+                    self.value.clone_from(&other.value);
                 }
                 lower || wins
             }
@@ -144,7 +170,23 @@ impl Base {
 }
 
 impl Hanging {
+    /// Nothing yet, on the base with that stamp.
+    pub(crate) fn on(base: Stamp) -> Self {
+        Self { on: base, increments: BTreeMap::new(), dots: BTreeMap::new() }
+    }
+
     fn join(&mut self, other: &Self) -> bool {
+        match self.on.cmp(&other.on) {
+            Ordering::Greater => false,
+            Ordering::Less => {
+                *self = other.clone();
+                true
+            }
+            Ordering::Equal => self.join_same(other),
+        }
+    }
+
+    fn join_same(&mut self, other: &Self) -> bool {
         let mut changed = false;
         for (incarnation, theirs) in &other.increments {
             let ours = self.increments.entry(*incarnation).or_insert_with(|| {

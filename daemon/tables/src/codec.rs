@@ -7,11 +7,10 @@
 //! ```text
 //! row     = [stamps, version, life, cleared, cells]
 //! life    = null / [stamp, alive]              cleared = null / [stamp, replaced]
-//! cell    = [path, stamp, replaced, base]      a write alone
-//!         / [path, stamp, replaced, base, hanging]
-//!         / [path, stamp, hanging]             an inherited base
+//! cell    = [path, stamp, replaced, base] / [path, stamp, replaced, base, hanging]
+//!         / [path, hanging]
 //! path    = text / [2* text]                   base    = value / undefined (removed)
-//! hanging = [{incarnation => [count, sum]}, [dot]]
+//! hanging = [base's stamp, {incarnation => [count, sum]}, [dot]]
 //! sum     = int / 16 bytes (past 64 bits) / float     dot = [value, [added], [removed]]
 //! ```
 
@@ -71,15 +70,23 @@ impl Row {
         self.cells.iter().try_for_each(|(path, cell)| write_cell(encoder, path, cell, &place))
     }
 
+    /// Writes, and sets of what hangs on a base.
+    fn parts(&self) -> usize {
+        let parts =
+            |cell: &Cell| usize::from(cell.base.is_some()) + usize::from(cell.hanging.is_some());
+        self.cells.values().map(parts).sum()
+    }
+
     /// Every stamp of the row but [`Stamp::ZERO`], rising.
     fn stamps(&self) -> Vec<Stamp> {
         let mut stamps = vec![self.version];
         stamps.extend(self.life.map(|life| life.stamp));
         stamps.extend(self.cleared.iter().flat_map(|cleared| [cleared.stamp, cleared.replaced]));
         for cell in self.cells.values() {
-            stamps.push(cell.stamp);
-            stamps.extend(cell.replaced());
-            for dot in cell.hanging.iter().flat_map(|hanging| hanging.dots.values()) {
+            stamps.extend(cell.base().iter().flat_map(|base| [base.stamp, base.replaced]));
+            let Some(hanging) = &cell.hanging else { continue };
+            stamps.push(hanging.on);
+            for dot in hanging.dots.values() {
                 stamps.extend(dot.added.iter().chain(&dot.removed));
             }
         }
@@ -111,8 +118,9 @@ impl Row {
             }
             row.cells.insert(path, cell);
         }
+        let parts = row.parts();
         row.drop_older();
-        if row.cells.len() as u64 != count {
+        if row.parts() != parts {
             return Err(DecodeError::new(decoder, "a cell that does not count"));
         }
         Ok(row)
@@ -125,8 +133,8 @@ fn write_cell(
     cell: &Cell,
     place: &impl Fn(&Stamp) -> u64,
 ) -> Encoded {
-    let written = matches!(cell.base, Base::Written { .. });
-    encoder.array(2 + 2 * u64::from(written) + u64::from(cell.hanging.is_some()))?;
+    let written = cell.base.is_some();
+    encoder.array(1 + 3 * u64::from(written) + u64::from(cell.hanging.is_some()))?;
     match path.as_column() {
         Some(column) => encoder.str(column)?.ok()?,
         None => {
@@ -134,16 +142,15 @@ fn write_cell(
             path.keys().iter().try_for_each(|key| encoder.str(key)?.ok())?;
         }
     }
-    encoder.u64(place(&cell.stamp))?;
-    if let Base::Written { value, replaced } = &cell.base {
-        encoder.u64(place(replaced))?;
-        match value {
+    if let Some(base) = &cell.base {
+        encoder.u64(place(&base.stamp))?.u64(place(&base.replaced))?;
+        match &base.value {
             Some(value) => write_value(encoder, value)?,
             None => encoder.undefined()?.ok()?,
         }
     }
     let Some(hanging) = &cell.hanging else { return Ok(()) };
-    encoder.array(2)?.map(hanging.increments.len() as u64)?;
+    encoder.array(3)?.u64(place(&hanging.on))?.map(hanging.increments.len() as u64)?;
     for (incarnation, increment) in &hanging.increments {
         encoder.bytes(incarnation.as_bytes())?.array(2)?.u64(increment.count)?;
         write_sum(encoder, increment.sum)?;
@@ -245,8 +252,8 @@ fn read_cell(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<(Path, Cell)
     let at = decoder.position();
     let fields = read_array(decoder)?;
     let path = read_path(decoder)?;
-    let (stamp, base) = match fields {
-        3 => (read_place(decoder, stamps)?, Base::Inherited),
+    let base = match fields {
+        2 => None,
         4 | 5 => {
             let stamp = read_written(decoder, stamps)?;
             let replaced = read_replaced(decoder, stamps, stamp)?;
@@ -257,15 +264,15 @@ fn read_cell(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<(Path, Cell)
                 }
                 _ => Some(read_value(decoder)?),
             };
-            (stamp, Base::Written { value, replaced })
+            Some(Base { stamp, value, replaced })
         }
-        _ => return Err(DecodeError { at, what: "a cell is an array of three to five" }),
+        _ => return Err(DecodeError { at, what: "a cell is an array of two, four or five" }),
     };
     let hanging = match fields {
         4 => None,
         _ => Some(Box::new(read_hanging(decoder, stamps)?)),
     };
-    Ok((path, Cell { stamp, base, hanging }))
+    Ok((path, Cell { base, hanging }))
 }
 
 fn read_path(decoder: &mut Decoder<'_>) -> Result<Path, DecodeError> {
@@ -282,8 +289,8 @@ fn read_path(decoder: &mut Decoder<'_>) -> Result<Path, DecodeError> {
 
 fn read_hanging(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<Hanging, DecodeError> {
     let at = decoder.position();
-    expect_array(decoder, 2, "increments and dots are an array of two")?;
-    let mut hanging = Hanging::default();
+    expect_array(decoder, 3, "a base, increments and dots are an array of three")?;
+    let mut hanging = Hanging::on(read_place(decoder, stamps)?);
     for _ in 0..read_map(decoder)? {
         let at = decoder.position();
         let incarnation = decoder.bytes().ok().and_then(Incarnation::from_slice);

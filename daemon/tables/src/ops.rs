@@ -103,9 +103,9 @@ fn whole(row: &Row, alive: bool, stamp: Stamp) -> Row {
 
 /// A cell that `stamp` writes, which remembers the newest of what it replaces.
 fn written(row: &Row, path: &Path, value: Option<Value>, stamp: Stamp) -> Cell {
-    let replaced =
-        row.below(path).map(|(_, cell)| cell.newest()).fold(row.base_stamp(path), Stamp::max);
-    Cell { stamp, base: Base::Written { value, replaced }, hanging: None }
+    let below = row.below(path).filter_map(|(_, cell)| cell.newest());
+    let replaced = below.fold(row.floor(path), Stamp::max);
+    Cell { base: Some(Base { stamp, value, replaced }), hanging: None }
 }
 
 fn merged(row: &Row, delta: Delta) -> Written {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tidings_wire::Stamp;
 
-use crate::cell::{Base, Cell};
+use crate::cell::Cell;
 use crate::object::Object;
 use crate::path::Path;
 
@@ -116,14 +116,15 @@ impl Row {
         changed |= self.join_cleared(other.cleared);
         // In path order an ancestor comes before what it may drop.
         for (path, cell) in &other.cells {
-            if cell.stamp < self.floor(path) {
-                continue;
-            }
+            let floor = self.floor(path);
             match self.cells.get_mut(path) {
-                Some(ours) => changed |= ours.join(cell),
+                Some(ours) => changed |= ours.join(cell, floor),
                 None => {
-                    self.cells.insert(path.clone(), cell.clone());
-                    changed = true;
+                    let mut ours = Cell::default();
+                    if ours.join(cell, floor) {
+                        self.cells.insert(path.clone(), ours);
+                        changed = true;
+                    }
                 }
             }
         }
@@ -147,23 +148,11 @@ impl Row {
         changed
     }
 
-    /// The stamp below which nothing at `path` counts: of the row's clearing, or of an ancestor's
-    /// base. An ancestor that inherits its base proves that a base with that stamp lies above it,
-    /// even if that has not arrived yet.
+    /// The stamp below which nothing at `path` counts, and the base of whoever does not write that
+    /// path itself: of the last ancestor written, else of the row's clearing.
     pub(crate) fn floor(&self, path: &Path) -> Stamp {
         path.ancestors()
-            .filter_map(|above| self.cells.get(&above))
-            .map(|cell| cell.stamp)
-            .fold(self.cleared_stamp(), Stamp::max)
-    }
-
-    /// The stamp of the base at `path` for whoever does not write that path: of the nearest written
-    /// ancestor, else of the row's clearing.
-    pub(crate) fn base_stamp(&self, path: &Path) -> Stamp {
-        path.ancestors()
-            .filter_map(|above| self.cells.get(&above))
-            .filter(|cell| cell.base != Base::Inherited)
-            .map(|cell| cell.stamp)
+            .filter_map(|above| self.cells.get(&above)?.stamp())
             .fold(self.cleared_stamp(), Stamp::max)
     }
 
@@ -174,23 +163,22 @@ impl Row {
     /// Drops what [`Row::floor`] says does not count.
     pub(crate) fn drop_older(&mut self) {
         let cleared = self.cleared_stamp();
-        if self.cells.keys().all(|path| path.as_column().is_some()) {
-            self.cells.retain(|_, cell| cell.stamp >= cleared);
-            return;
-        }
-        // The cells above the current one, outermost first. Each is at or above the stamps of
-        // those before it, or it would have been dropped, so the last one is the floor.
+        // The written paths above the current one, outermost first, each with the greatest stamp
+        // down to it.
         let mut above: Vec<(Path, Stamp)> = Vec::new();
+        let nested = self.cells.keys().any(|path| path.as_column().is_none());
         self.cells.retain(|path, cell| {
             while above.last().is_some_and(|(over, _)| !over.covers(path)) {
                 above.pop();
             }
             let floor = above.last().map_or(cleared, |(_, stamp)| *stamp);
-            let kept = cell.stamp >= floor;
-            if kept {
-                above.push((path.clone(), cell.stamp));
+            if cell.drop_older(floor) {
+                return false;
             }
-            kept
+            if let Some(stamp) = cell.stamp().filter(|_| nested) {
+                above.push((path.clone(), stamp));
+            }
+            true
         });
     }
 
@@ -201,21 +189,23 @@ impl Row {
     pub fn append(&mut self, later: &Self) {
         let mut later = later.clone();
         if let Some(cleared) = &mut later.cleared {
-            let oldest = self.cells.values().filter(|cell| cell.stamp < cleared.stamp);
-            cleared.replaced = oldest
-                .filter_map(Cell::replaced)
+            cleared.replaced = self
+                .cells
+                .values()
+                .filter_map(Cell::base)
+                .filter(|earlier| earlier.stamp < cleared.stamp)
+                .map(|earlier| earlier.replaced)
                 .chain(self.cleared.map(|earlier| earlier.replaced))
                 .fold(cleared.replaced, Stamp::min);
         }
         for (path, cell) in &mut later.cells {
-            let stamp = cell.stamp;
-            if let Base::Written { replaced, .. } = &mut cell.base {
-                *replaced = self
-                    .below(path)
-                    .filter(|(_, earlier)| earlier.stamp < stamp)
-                    .filter_map(|(_, earlier)| earlier.replaced())
-                    .fold(*replaced, Stamp::min);
-            }
+            let Some(base) = &mut cell.base else { continue };
+            base.replaced = self
+                .below(path)
+                .filter_map(|(_, cell)| cell.base())
+                .filter(|earlier| earlier.stamp < base.stamp)
+                .map(|earlier| earlier.replaced)
+                .fold(base.replaced, Stamp::min);
         }
         self.join(&later);
     }
@@ -243,11 +233,13 @@ impl Row {
             rename(&mut cleared.replaced);
         }
         for cell in self.cells.values_mut() {
-            rename(&mut cell.stamp);
-            if let Base::Written { replaced, .. } = &mut cell.base {
-                rename(replaced);
+            if let Some(base) = &mut cell.base {
+                rename(&mut base.stamp);
+                rename(&mut base.replaced);
             }
-            for dot in cell.hanging.iter_mut().flat_map(|hanging| hanging.dots.values_mut()) {
+            let Some(hanging) = &mut cell.hanging else { continue };
+            rename(&mut hanging.on);
+            for dot in hanging.dots.values_mut() {
                 for stamps in [&mut dot.added, &mut dot.removed] {
                     *stamps = stamps
                         .iter()
@@ -262,16 +254,6 @@ impl Row {
     /// The columns as an app sees them, `None` where the row is deleted or not known to exist.
     pub fn columns(&self) -> Option<Object> {
         self.is_alive().then(|| crate::show::columns(self))
-    }
-}
-
-impl Cell {
-    /// The stamp that this cell's own write replaced.
-    pub(crate) fn replaced(&self) -> Option<Stamp> {
-        match &self.base {
-            Base::Written { replaced, .. } => Some(*replaced),
-            Base::Inherited => None,
-        }
     }
 }
 

@@ -3,9 +3,7 @@
 //! Cells are applied from the outside in, so that a newer write below a value changes a part of
 //! it, and turns a scalar or an array in its way into an object.
 
-use tidings_wire::Stamp;
-
-use crate::cell::{Base, Cell, Hanging, Sum};
+use crate::cell::{Cell, Hanging, Sum};
 use crate::number::{Number, NumberKind};
 use crate::object::Object;
 use crate::order::value_key;
@@ -23,31 +21,31 @@ pub(crate) fn columns(row: &Row) -> Object {
 }
 
 fn apply(row: &Row, path: &Path, cell: &Cell, columns: &mut Object) {
-    let base = match &cell.base {
-        Base::Written { value, .. } => value.as_ref(),
-        // Its base has not arrived: what hangs on it would add to the wrong value.
-        Base::Inherited if cell.stamp != row.base_stamp(path) => return,
-        Base::Inherited => path.find_member(columns),
+    let (base, stamp) = match &cell.base {
+        Some(base) => (base.value.as_ref(), base.stamp),
+        None => (path.find_member(columns), row.floor(path)),
     };
-    let shown = match &cell.hanging {
-        Some(hanging) => with_hanging(base, cell.stamp, hanging),
+    // On a base that has not arrived it would add to the wrong value.
+    let hanging = cell.hanging.as_ref().filter(|hanging| hanging.on == stamp);
+    if cell.base.is_none() && hanging.is_none() {
+        return;
+    }
+    let shown = match hanging {
+        Some(hanging) => with_hanging(base, hanging),
         None => base.cloned(),
     };
-    match (shown, &cell.base) {
-        (Some(value), _) => set(columns, path, value),
-        (None, Base::Written { .. }) => remove(columns, path),
-        (None, Base::Inherited) => {}
+    match shown {
+        Some(value) => set(columns, path, value),
+        None => remove(columns, path),
     }
 }
 
 /// A base with what was added to it: an array, or nothing, with the dots of a set; a number, or
 /// nothing, with increments. On any other value they have no meaning, and it stays as it is.
-fn with_hanging(base: Option<&Value>, stamp: Stamp, hanging: &Hanging) -> Option<Value> {
+fn with_hanging(base: Option<&Value>, hanging: &Hanging) -> Option<Value> {
     match base {
-        None if !hanging.dots.is_empty() => Some(set_items(&[], stamp, hanging)),
-        Some(Value::Array(items)) if !hanging.dots.is_empty() => {
-            Some(set_items(items, stamp, hanging))
-        }
+        None if !hanging.dots.is_empty() => Some(set_items(&[], hanging)),
+        Some(Value::Array(items)) if !hanging.dots.is_empty() => Some(set_items(items, hanging)),
         None if !hanging.increments.is_empty() => Some(total(None, hanging)),
         Some(Value::Number(number)) if !hanging.increments.is_empty() => {
             Some(total(Some(number), hanging))
@@ -57,12 +55,12 @@ fn with_hanging(base: Option<&Value>, stamp: Stamp, hanging: &Hanging) -> Option
 }
 
 /// The base's items that were not removed, in their order, then the added ones by stamp.
-fn set_items(base: &[Value], stamp: Stamp, hanging: &Hanging) -> Value {
+fn set_items(base: &[Value], hanging: &Hanging) -> Value {
     let mut items = Vec::new();
     let mut shown = Vec::new();
     for item in base {
         let key = value_key(item);
-        if hanging.dots.get(&key).is_none_or(|dot| !dot.removed.contains(&stamp)) {
+        if hanging.dots.get(&key).is_none_or(|dot| !dot.removed.contains(&hanging.on)) {
             items.push(item.clone());
             shown.push(key);
         }

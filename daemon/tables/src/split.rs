@@ -65,7 +65,7 @@ impl Piece {
         self.stamps.extend(stamps(atom));
         match self.row.cells.get_mut(path) {
             Some(cell) => {
-                cell.join(atom);
+                cell.join(atom, Stamp::ZERO);
             }
             None => {
                 self.row.cells.insert(path.clone(), atom.clone());
@@ -81,24 +81,20 @@ fn atoms(path: &Path, cell: &Cell, limit: usize) -> Vec<Cell> {
         return vec![cell.clone()];
     };
     let mut atoms = Vec::new();
-    if cell.base != Base::Inherited {
-        atoms.push(Cell { hanging: None, ..cell.clone() });
+    if cell.base.is_some() {
+        atoms.push(Cell { base: cell.base.clone(), hanging: None });
     }
-    let mut hang = |part: Hanging| {
-        atoms.push(Cell {
-            stamp: cell.stamp,
-            base: Base::Inherited,
-            hanging: Some(Box::new(part)),
-        });
-    };
+    let mut hang = |part: Hanging| atoms.push(Cell { base: None, hanging: Some(Box::new(part)) });
     for (incarnation, increment) in &hanging.increments {
-        hang(Hanging { increments: [(*incarnation, *increment)].into(), ..Hanging::default() });
+        let mut part = Hanging::on(hanging.on);
+        part.increments.insert(*incarnation, *increment);
+        hang(part);
     }
     for dot in hanging.dots.values() {
-        for part in dot_parts(dot) {
-            let mut hanging = Hanging::default();
-            hanging.put_dot(part);
-            hang(hanging);
+        for stamps in dot_parts(dot) {
+            let mut part = Hanging::on(hanging.on);
+            part.put_dot(stamps);
+            hang(part);
         }
     }
     atoms
@@ -122,15 +118,13 @@ fn dot_parts(dot: &Dot) -> Vec<Dot> {
 /// At least what the cell takes in its row's encoding, its stamps aside.
 fn size(path: &Path, cell: &Cell) -> usize {
     let keys: usize = path.keys().iter().map(|key| key.len() + HEAD).sum();
-    let base = match &cell.base {
-        Base::Written { value: Some(value), .. } => encode_value(value).len(),
-        _ => 1,
-    };
+    let value = cell.base().and_then(Base::value);
+    let base = value.map_or(1, |value| encode_value(value).len());
     let hanging = cell.hanging.as_ref().map_or(0, |hanging| {
         let dots = hanging.dots.values().map(|dot| {
             encode_value(&dot.value).len() + 3 * HEAD + (dot.added.len() + dot.removed.len()) * HEAD
         });
-        hanging.increments.len() * INCREMENT + dots.sum::<usize>() + 3 * HEAD
+        hanging.increments.len() * INCREMENT + dots.sum::<usize>() + 4 * HEAD
     });
     4 * HEAD + keys + base + hanging
 }
@@ -138,9 +132,8 @@ fn size(path: &Path, cell: &Cell) -> usize {
 /// The stamps a cell names.
 fn stamps(cell: &Cell) -> impl Iterator<Item = Stamp> {
     let dots = cell.hanging.iter().flat_map(|hanging| hanging.dots.values());
-    [Some(cell.stamp), cell.replaced()]
-        .into_iter()
-        .flatten()
+    let base = cell.base().into_iter().flat_map(|base| [base.stamp, base.replaced]);
+    base.chain(cell.hanging.iter().map(|hanging| hanging.on))
         .chain(dots.flat_map(|dot| dot.added.iter().chain(&dot.removed)).copied())
 }
 
