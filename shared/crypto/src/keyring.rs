@@ -6,7 +6,7 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use tidings_proof::encoding::FORMAT;
 use tidings_proof::wrap::SECRET_LEN;
-use tidings_proof::{Chain, DecodeError, Reader, SealedEarlier, Wrap, Writer, labels};
+use tidings_proof::{Chain, DecodeError, EpochRecord, Reader, SealedEarlier, Wrap, Writer, labels};
 use tidings_wire::{AccountId, AppId, Epoch, TableTag};
 use zeroize::Zeroizing;
 
@@ -91,10 +91,7 @@ impl Keyring {
         epoch: Epoch,
         secret: EpochSecret,
     ) -> Result<(), KeyringError> {
-        if chain.account() != self.account {
-            return Err(KeyringError::WrongAccount);
-        }
-        let record = chain.epochs().get(&epoch).ok_or(KeyringError::UnknownEpoch(epoch))?;
+        let record = self.record(chain, epoch)?;
         if !bool::from(secret.commit().ct_eq(&record.commit)) {
             return Err(KeyringError::BadWrap(epoch));
         }
@@ -112,8 +109,7 @@ impl Keyring {
         keys: &DeviceKeys,
         wrap: &Wrap,
     ) -> Result<(), KeyringError> {
-        let record = chain.epochs().get(&wrap.epoch);
-        let record = record.ok_or(KeyringError::UnknownEpoch(wrap.epoch))?;
+        let record = self.record(chain, wrap.epoch)?;
         let secret = wrap::open(self.account, &record.commit, keys, wrap)
             .ok_or(KeyringError::BadWrap(wrap.epoch))?;
         self.insert(chain, wrap.epoch, secret)
@@ -129,8 +125,7 @@ impl Keyring {
         chain: &Chain,
         sealed: &SealedEarlier,
     ) -> Result<(), KeyringError> {
-        let record = chain.epochs().get(&sealed.epoch);
-        let record = record.ok_or(KeyringError::UnknownEpoch(sealed.epoch))?;
+        let record = self.record(chain, sealed.epoch)?;
         if record.seals != Some((sealed.seals, sealed.hash())) {
             return Err(KeyringError::BadWrap(sealed.seals));
         }
@@ -138,6 +133,14 @@ impl Keyring {
         let secret = wrap::open_earlier(self.account, sealing, sealed)
             .ok_or(KeyringError::BadWrap(sealed.seals))?;
         self.insert(chain, sealed.seals, secret)
+    }
+
+    /// What the chain of this ring's account says of an epoch.
+    fn record<'a>(&self, chain: &'a Chain, epoch: Epoch) -> Result<&'a EpochRecord, KeyringError> {
+        if chain.account() != self.account {
+            return Err(KeyringError::WrongAccount);
+        }
+        chain.epochs().get(&epoch).ok_or(KeyringError::UnknownEpoch(epoch))
     }
 
     /// The account.

@@ -7,6 +7,12 @@ use tidings_wire::*;
 
 use crate::support::*;
 
+/// Reads an encoding and writes it again.
+type Again = fn(&[u8]) -> Result<Vec<u8>, DecodeError>;
+
+/// What an entry does, given the chain before it.
+type Body<'a> = Box<dyn Fn(&Chain) -> EntryBody + 'a>;
+
 /// Every entry kind, on a chain that takes each of them.
 fn entries() -> Vec<SignedEntry> {
     let (one, other) = (Actor::new(1), Actor::new(2));
@@ -19,7 +25,7 @@ fn entries() -> Vec<SignedEntry> {
         n: ManifestNumber(5),
         hash: Hash([2; 32]),
     };
-    let bodies: [Box<dyn Fn(&Chain) -> EntryBody>; 5] = [
+    let bodies: [Body<'_>; 5] = [
         Box::new(|chain| other.joins(chain)),
         Box::new(|_| EntryBody::Name { device: other.id(), sealed: vec![9; 60] }),
         Box::new(|chain| EntryBody::Rotate { epoch: new_epoch(chain) }),
@@ -35,7 +41,7 @@ fn entries() -> Vec<SignedEntry> {
 }
 
 /// Each encoding and a function that reads it back into bytes.
-fn samples() -> Vec<(Vec<u8>, fn(&[u8]) -> Result<Vec<u8>, DecodeError>)> {
+fn samples() -> Vec<(Vec<u8>, Again)> {
     let (one, other) = (Actor::new(1), Actor::new(2));
     let chain = two(&one, &other);
     let blob = one.blob(&chain, 1, Hash::ZERO, b"body");
@@ -48,7 +54,7 @@ fn samples() -> Vec<(Vec<u8>, fn(&[u8]) -> Result<Vec<u8>, DecodeError>)> {
     };
     let earlier =
         SealedEarlier { epoch: Epoch(1), seals: Epoch(0), nonce: [3; 24], ciphertext: [4; 48] };
-    let mut samples: Vec<(Vec<u8>, fn(&[u8]) -> Result<Vec<u8>, DecodeError>)> = vec![
+    let mut samples: Vec<(Vec<u8>, Again)> = vec![
         (blob, |bytes| Blob::parse(bytes).map(|blob| blob.bytes().to_vec())),
         (header, |bytes| SignedHeader::decode(bytes).map(|header| header.encode())),
         (one.manifest(&chain, 1).encode(), |bytes| {
@@ -215,8 +221,7 @@ proptest! {
 }
 
 /// [`samples`], made once for all cases of a property.
-fn samples_once() -> &'static [(Vec<u8>, fn(&[u8]) -> Result<Vec<u8>, DecodeError>)] {
-    static SAMPLES: std::sync::OnceLock<Vec<(Vec<u8>, fn(&[u8]) -> Result<Vec<u8>, DecodeError>)>> =
-        std::sync::OnceLock::new();
+fn samples_once() -> &'static [(Vec<u8>, Again)] {
+    static SAMPLES: std::sync::OnceLock<Vec<(Vec<u8>, Again)>> = std::sync::OnceLock::new();
     SAMPLES.get_or_init(samples)
 }

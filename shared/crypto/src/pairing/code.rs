@@ -12,7 +12,7 @@ use crate::random::CryptoRng;
 /// Number of words in a code.
 const WORDS: usize = 3;
 
-/// A mailbox's number and three words, as `4821-amber-violin-tunnel`.
+/// A mailbox's number and three words, as `4821-amused-violin-tunnel`.
 ///
 /// The words carry 33 bits, which only ever face one guess. `Display` shows them, `Debug` does not.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct PairingCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// It does not begin with the digits of a mailbox.
-    #[error("a code begins with a number, as in 4821-amber-violin-tunnel")]
+    #[error("a code begins with a number, as in 4821-amused-violin-tunnel")]
     Nameplate,
     /// It does not have three words.
     #[error("a code has {WORDS} words after the number, not {0}")]
