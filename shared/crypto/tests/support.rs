@@ -125,7 +125,7 @@ impl Account {
             n: ManifestNumber(n),
             time_ms: 1_800_000_000_000,
             lanes: BTreeMap::new(),
-            runs: BTreeMap::new(),
+            runs: BTreeSet::new(),
             seen: BTreeMap::new(),
             apps: BTreeSet::from([app()]),
             wants: BTreeSet::new(),

@@ -32,8 +32,8 @@ pub struct Manifest {
     pub time_ms: u64,
     /// Heads of all lanes of this replica in this app.
     pub lanes: BTreeMap<TableTag, LaneHead>,
-    /// The runs of this replica that still stand, per table.
-    pub runs: BTreeMap<TableTag, BTreeSet<Hash>>,
+    /// The runs of this replica that still stand.
+    pub runs: BTreeSet<(TableTag, Hash)>,
     /// The newest manifest it accepted of each other replica in this app.
     pub seen: BTreeMap<Replica, ManifestNumber>,
     /// The account's apps that it knows.
@@ -55,11 +55,8 @@ impl Manifest {
             writer.raw(&tag.0).u64(head.seq.0).raw(&head.hash.0);
         }
         writer.count(self.runs.len());
-        for (tag, hashes) in &self.runs {
-            writer.raw(&tag.0).count(hashes.len());
-            for hash in hashes {
-                writer.raw(&hash.0);
-            }
+        for (tag, hash) in &self.runs {
+            writer.raw(&tag.0).raw(&hash.0);
         }
         writer.count(self.seen.len());
         for (replica, n) in &self.seen {
@@ -96,22 +93,15 @@ impl Manifest {
             }
             Ok((tag, LaneHead { seq, hash }))
         })?;
-        if lanes.len() > limits::MANIFEST_LANES {
-            let (what, limit) = ("lane heads", limits::MANIFEST_LANES);
-            return Err(DecodeError::TooLong { what, limit });
-        }
-        let runs = read_map(reader, "runs", TableTag::LEN + 4 + Hash::LEN, |reader| {
-            let tag = reader.tag()?;
-            let hashes = read_set(reader, "runs of a table", Hash::LEN, Reader::hash)?;
-            if hashes.is_empty() {
-                return Err(DecodeError::Invalid("a table is listed without runs"));
-            }
-            Ok((tag, hashes))
+        at_most("lane heads", lanes.len(), limits::MANIFEST_LANES)?;
+        let runs = read_set(reader, "runs", TableTag::LEN + Hash::LEN, |reader| {
+            Ok((reader.tag()?, reader.hash()?))
         })?;
         let seen = read_map(reader, "seen manifests", Replica::LEN + 8, |reader| {
             Ok((Replica::read(reader)?, reader.manifest_number()?))
         })?;
         let apps = read_set(reader, "apps", 2, Reader::app)?;
+        at_most("apps", apps.len(), limits::APPS)?;
         let wants = read_set(reader, "wants", Replica::LEN + 24, |reader| {
             let (replica, tag, seq) = (Replica::read(reader)?, reader.tag()?, reader.seq()?);
             Ok(LaneSeq { replica, tag, seq })
@@ -235,6 +225,11 @@ pub(crate) fn read_chain_head(reader: &mut Reader<'_>) -> Result<ChainHead, Deco
     Ok(ChainHead { index: reader.chain_index()?, hash: reader.hash()? })
 }
 
+/// Refuses more items than a limit.
+fn at_most(what: &'static str, count: usize, limit: usize) -> Result<(), DecodeError> {
+    if count <= limit { Ok(()) } else { Err(DecodeError::TooLong { what, limit }) }
+}
+
 /// Reads a counted list of pairs whose keys rise.
 pub(crate) fn read_map<'a, K: Ord, V>(
     reader: &mut Reader<'a>,
@@ -260,8 +255,15 @@ pub(crate) fn read_set<'a, K: Ord>(
     item_len: usize,
     mut item: impl FnMut(&mut Reader<'a>) -> Result<K, DecodeError>,
 ) -> Result<BTreeSet<K>, DecodeError> {
-    let map = read_map(reader, what, item_len, |reader| Ok((item(reader)?, ())))?;
-    Ok(map.into_keys().collect())
+    let mut set = BTreeSet::new();
+    for _ in 0..reader.count(what, item_len)? {
+        let key = item(reader)?;
+        if set.last().is_some_and(|last| *last >= key) {
+            return Err(DecodeError::Invalid("a list is not in rising order"));
+        }
+        set.insert(key);
+    }
+    Ok(set)
 }
 
 /// Newest manifest of one replica in one app: what a revocation and a pairing speak of.

@@ -97,7 +97,7 @@ impl Actor {
                 (TableTag([7; 16]), LaneHead { seq: Seq(3), hash: Hash([3; 32]) }),
                 (TableTag([8; 16]), LaneHead { seq: Seq(1), hash: Hash([4; 32]) }),
             ]),
-            runs: BTreeMap::from([(TableTag([7; 16]), BTreeSet::from([Hash([1; 32])]))]),
+            runs: BTreeSet::from([(TableTag([7; 16]), Hash([1; 32]))]),
             seen: BTreeMap::from([(Actor::new(99).replica(), ManifestNumber(4))]),
             apps: BTreeSet::from([app(), "notes".parse().unwrap()]),
             wants: BTreeSet::from([LaneSeq {

@@ -21,6 +21,8 @@ pub const MANIFEST: usize = 256 << 10;
 pub const MANIFEST_LANES: usize = 4_000;
 /// Largest signed statement of a run, in bytes; its parts travel apart.
 pub const RUN_STATEMENT: usize = 1 << 20;
+/// Most apps of an account.
+pub const APPS: usize = 4_096;
 /// Most blobs in one page of a pull, unless a single push holds more.
 pub const PAGE_BLOBS: usize = 1_000;
 /// Target size of a page of a pull in bytes, unless a single push is larger.

@@ -171,7 +171,7 @@ pub fn make_manifest() -> Value {
         (TableTag([2; 16]), LaneHead { seq: Seq(1), hash: Hash([0xa2; 32]) }),
     ]
     .into();
-    manifest.runs = [(TableTag([1; 16]), [Hash([0xb1; 32]), Hash([0xb2; 32])].into())].into();
+    manifest.runs = [0xb1, 0xb2].map(|byte| (TableTag([1; 16]), Hash([byte; 32]))).into();
     manifest.seen = [(other, ManifestNumber(3))].into();
     manifest.apps.insert("notes".parse().unwrap());
     manifest.wants = [LaneSeq { replica: other, tag: TableTag([2; 16]), seq: Seq(7) }].into();
@@ -201,7 +201,8 @@ pub fn open_manifest(vector: &Value) {
         manifest.lanes[&TableTag([1; 16])],
         LaneHead { seq: Seq(4), hash: Hash([0xa1; 32]) }
     );
-    assert_eq!(manifest.runs[&TableTag([1; 16])], [Hash([0xb1; 32]), Hash([0xb2; 32])].into());
+    let runs = [0xb1, 0xb2].map(|byte| (TableTag([1; 16]), Hash([byte; 32])));
+    assert_eq!(manifest.runs, runs.into());
     assert_eq!(manifest.seen, [(other, ManifestNumber(3))].into());
     assert_eq!(manifest.apps, ["movies".parse().unwrap(), "notes".parse().unwrap()].into());
     let want = LaneSeq { replica: other, tag: TableTag([2; 16]), seq: Seq(7) };
