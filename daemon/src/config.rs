@@ -136,6 +136,13 @@ impl RawConfig {
         self
     }
 
+    /// Lays other values over what is there.
+    #[must_use]
+    pub fn over(mut self, other: Self) -> Self {
+        self.values.extend(other.values);
+        self
+    }
+
     /// Sets one key as the command line does.
     #[must_use]
     pub fn flag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
@@ -232,12 +239,10 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How long a client may take to send its request's headers.
-    header_timeout: Duration = "api.header_timeout", "10s", "100ms"..="10m";
+    /// How long a client may take for the head of a request, from connecting or its last answer.
+    header_timeout: Duration = "api.header_timeout", "60s", "100ms"..="1d";
     /// How long a request's body may pause.
     body_idle: Duration = "api.body_idle", "30s", "100ms"..="10m";
-    /// How long a connection may stay open between requests.
-    keep_alive: Duration = "api.keep_alive", "60s", "100ms"..="1d";
     /// How long a stream's client may take nothing before it is cut off.
     write_stall: Duration = "api.write_stall", "30s", "100ms"..="10m";
     /// Most connections at once.

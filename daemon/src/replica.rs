@@ -28,7 +28,9 @@ pub use self::log::{Entry, Event};
 pub use self::meta::{AppRecord, ReplicaRecord, TableRecord};
 pub use self::outbox::{OutboxTx, RowDelta};
 pub use self::row::{Image, StoredRow};
-pub use self::write::{Condition, Operation, Verb, WriteError, WriteRequest, Written};
+pub use self::write::{
+    Condition, Done, Operation, Refusal, Verb, WriteError, WriteRequest, Written,
+};
 use crate::clock::Clock;
 use crate::status::Status;
 use crate::store::{CommitError, Durability, Reader, Snapshot, Store, StoreError, Txn};
@@ -210,6 +212,33 @@ impl Replica {
         bytes.map(|bytes| StoredRow::decode(&bytes, keys::ROWS, &key)).transpose()
     }
 
+    /// Notes what an app declares about a table, as JSON; makes app and table where they are
+    /// new.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn declare(
+        &self,
+        app: &AppId,
+        table: &TableName,
+        declared: String,
+    ) -> Result<(), StoreError> {
+        let at = self.shared.clock.now();
+        let (job_app, table) = (app.clone(), table.clone());
+        let job = move |txn: &mut Txn<'_>| {
+            if meta::app(txn, &job_app)?.is_none() {
+                meta::put_app(txn, &job_app, &AppRecord::new(at))?;
+            }
+            let mut record = meta::table(txn, &job_app, &table)?.unwrap_or_default();
+            record.declared = Some(declared);
+            meta::put_table(txn, &job_app, &table, &record)
+        };
+        self.update(app, Durability::Synced, job).await.map_err(|error| match error {
+            CommitError::Job(error) | CommitError::Store(error) => error,
+            CommitError::Panicked(what) => StoreError::Unreadable { reason: what.into() },
+        })
+    }
+
     /// Trims the log of an app, a part at a time; true if there may be more to do.
     ///
     /// # Errors
@@ -240,6 +269,12 @@ impl Replica {
         });
         self.shared.store.close()?;
         released
+    }
+}
+
+impl std::fmt::Debug for Replica {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica").field("store", &self.shared.store.id()).finish_non_exhaustive()
     }
 }
 

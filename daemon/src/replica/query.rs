@@ -6,7 +6,7 @@ use tidings_tables::{Object, Page, Query, RowId, TableName, Value};
 use tidings_wire::AppId;
 use tidings_wire::local::LogPosition;
 
-use super::{Replica, StoredRow, keys, meta};
+use super::{Image, Replica, StoredRow, keys, meta};
 use crate::store::{Reader, Scan, StoreError, damaged};
 
 /// One page and the position that it was read at.
@@ -63,8 +63,17 @@ pub fn record(
     table: &TableName,
     id: &RowId,
 ) -> Result<Option<Object>, StoreError> {
-    let row = Replica::row(source, app, table, id)?;
-    Ok(row.and_then(|row| row.image()).map(|image| image.into_record(id)))
+    Ok(image(source, app, table, id)?.map(|image| image.into_record(id)))
+}
+
+/// A row as apps see it, if they do.
+pub fn image(
+    source: &impl Reader,
+    app: &AppId,
+    table: &TableName,
+    id: &RowId,
+) -> Result<Option<Image>, StoreError> {
+    Ok(Replica::row(source, app, table, id)?.and_then(|row| row.image()))
 }
 
 /// An app's position; zero while it does not exist.

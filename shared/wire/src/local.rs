@@ -361,7 +361,7 @@ pub struct Change<R = Record> {
     pub at: String,
     /// The transaction: position of its first change.
     pub tx: LogPosition,
-    /// Whether the transaction ends with this change.
+    /// Whether the transaction ends with this change, as far as the stream shows it.
     pub tx_last: bool,
     /// Who made it.
     pub origin: Origin,
@@ -404,6 +404,10 @@ pub struct Leave {
     pub row_id: String,
     /// Why; `filtered-out`.
     pub reason: String,
+    /// The transaction: position of its first change.
+    pub tx: LogPosition,
+    /// Whether the transaction ends with this, as far as the stream shows it.
+    pub tx_last: bool,
 }
 
 /// Data of the `resync` event: read the table anew, then go on.
