@@ -61,9 +61,9 @@ pub enum StoreError {
     #[error("damaged: {0}")]
     Damaged(Damage),
     /// There is no room for the write. Nothing of it was stored; reads go on.
-    #[error("no space left for the store: {free} bytes free, {needed} needed")]
+    #[error("no space left for the store{}", room(*.needed, *.free))]
     StorageFull {
-        /// Bytes that the write wanted to find free.
+        /// Bytes that the write wanted to find free; 0 if the system refused without a figure.
         needed: u64,
         /// Bytes that were free.
         free: u64,
@@ -110,6 +110,9 @@ pub enum StoreError {
     /// A key longer than [`MAX_KEY`](crate::MAX_KEY).
     #[error("a key of {0} bytes is longer than {max}", max = crate::MAX_KEY)]
     KeyTooLong(usize),
+    /// A write job panicked; nothing that it wrote is stored.
+    #[error("a write job panicked: {0}")]
+    JobPanicked(String),
     /// A value longer than [`MAX_VALUE`](crate::MAX_VALUE).
     #[error("a value of {0} bytes is longer than {max}", max = crate::MAX_VALUE)]
     ValueTooLong(usize),
@@ -136,11 +139,15 @@ impl StoreError {
             Self::UnknownTable(_)
             | Self::InvalidOptions(_)
             | Self::KeyTooLong(_)
-            | Self::ValueTooLong(_) => ErrorKind::Misuse,
+            | Self::ValueTooLong(_)
+            | Self::JobPanicked(_) => ErrorKind::Misuse,
         }
     }
 
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
+        if is_full(&source) {
+            return Self::StorageFull { needed: 0, free: 0 };
+        }
         Self::Io { doing: doing.into(), source: Arc::new(source) }
     }
 
@@ -181,6 +188,16 @@ pub enum CommitError<E> {
     Store(#[from] StoreError),
 }
 
+impl From<CommitError<StoreError>> for StoreError {
+    /// For jobs whose own errors are the store's.
+    fn from(error: CommitError<StoreError>) -> Self {
+        match error {
+            CommitError::Job(error) | CommitError::Store(error) => error,
+            CommitError::Panicked(message) => Self::JobPanicked(message),
+        }
+    }
+}
+
 impl PartialEq for StoreError {
     /// Compares what the person would read; two errors with the same text are the same answer.
     fn eq(&self, other: &Self) -> bool {
@@ -189,6 +206,18 @@ impl PartialEq for StoreError {
 }
 
 impl Eq for StoreError {}
+
+/// Whether the system said that there is no room: on the device, or in the person's quota.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn room(needed: u64, free: u64) -> String {
+    if needed == 0 {
+        return String::new();
+    }
+    format!(": {free} bytes free, {needed} needed")
+}
 
 fn by_process(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" by process {pid}"))

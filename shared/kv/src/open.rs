@@ -13,7 +13,7 @@ use crate::{
     files,
     lock::Lock,
     marker::{Marker, PROGRAM, Stage},
-    records::{FIRST_COMMIT, Identity, META, PARTS, Records},
+    records::{FIRST_COMMIT, Identity, META, PARTS, Records, guarded},
     space::Space,
     store::Parts,
 };
@@ -118,7 +118,7 @@ fn create(
 ) -> Result<Store, StoreError> {
     Space::new(Some(dir.to_owned()), options.reserve).allows(0)?;
     marker.write(dir)?;
-    let engine = engine(dir, &all(&options), Opening::Create)?;
+    let engine = guarded(|| engine(dir, &all(&options), Opening::Create))?;
     let records = Records::new(engine, options.tables)?;
     let identity = Identity { store: marker.store, commit: FIRST_COMMIT };
     records.commit(Vec::new(), identity, Durability::Synced)?;
@@ -133,7 +133,8 @@ fn existing(
     options: Options,
     engine: impl FnOnce(&Path, &[&'static str], Opening) -> Result<Box<dyn Engine>, StoreError>,
 ) -> Result<Store, StoreError> {
-    let engine = engine(dir, &all(&options), Opening::Existing)?;
+    // Damaged files make engines panic as well as fail.
+    let engine = guarded(|| engine(dir, &all(&options), Opening::Existing))?;
     let records = Records::new(engine, options.tables)?;
     let place = dir.display().to_string();
     let identity = records.identity()?.ok_or_else(|| {

@@ -23,6 +23,16 @@ pub trait Reader {
     fn range(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError>;
 }
 
+impl<R: Reader + ?Sized> Reader for &R {
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).get(table, key)
+    }
+
+    fn range(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError> {
+        (**self).range(table, scan)
+    }
+}
+
 /// A store at one moment: commits made after it was taken do not show in it. While it lives, the
 /// engine keeps what later commits replaced, so it should not live long.
 pub struct Snapshot {

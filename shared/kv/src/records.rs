@@ -270,7 +270,7 @@ fn assemble(view: &dyn View, id: PartsId, length: usize) -> Result<Option<Vec<u8
 /// Runs a read; an engine that panics on damaged bytes has found damage.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(StoreError::damaged("the engine", "it panicked while reading")))
+        .unwrap_or_else(|_| Err(StoreError::damaged("the engine", "it panicked")))
 }
 
 fn part_write(key: Vec<u8>, piece: &[u8]) -> Write {

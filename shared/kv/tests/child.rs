@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
@@ -18,8 +18,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Not a test by itself: the body of the child process.
 #[test]
 fn entry() {
-    let (Some(dir), Ok(subject)) = (std::env::var_os(DIR), std::env::var(SUBJECT)) else { return };
-    let store = Subject::named(&subject).unwrap().open(Path::new(&dir)).unwrap();
+    let Some((dir, subject)) = orders() else { return };
+    let store = subject.open(&dir).unwrap();
     let failure = workload::write(&store, |writer, head| {
         let mut out = std::io::stdout().lock();
         // The parent reads whole lines; one write each keeps them whole when this process dies.
@@ -27,6 +27,23 @@ fn entry() {
         out.flush().unwrap();
     });
     panic!("a writer failed: {failure}");
+}
+
+/// A command that runs one test of this binary in a process of its own, with orders in its
+/// environment.
+pub fn again(test: &str, dir: &Path, subject: Subject) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(DIR, dir)
+        .env(SUBJECT, subject.name());
+    command
+}
+
+/// The orders of [`again`], in the child; none in an ordinary run of the tests.
+pub fn orders() -> Option<(PathBuf, Subject)> {
+    let dir = std::env::var_os(DIR)?;
+    Some((dir.into(), Subject::named(&std::env::var(SUBJECT).ok()?)?))
 }
 
 /// A running child.
@@ -39,12 +56,8 @@ pub struct Writers {
 impl Writers {
     /// Starts one; `prepare` may add to its environment.
     pub fn start(dir: &Path, subject: Subject, prepare: impl FnOnce(&mut Command)) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["child::entry", "--exact", "--nocapture", "--test-threads=1"])
-            .env(DIR, dir)
-            .env(SUBJECT, subject.name())
-            .stdout(Stdio::piped());
+        let mut command = again("child::entry", dir, subject);
+        command.stdout(Stdio::piped());
         prepare(&mut command);
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());

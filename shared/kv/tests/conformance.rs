@@ -186,7 +186,8 @@ fn what_no_store_can_do_is_refused() {
         misuse(store.get("nothing", b"k").unwrap_err());
         misuse(store.get("_meta", b"commit").unwrap_err());
         misuse(store.range("nothing", &Scan::all(1)).unwrap_err());
-        let jobs: [fn(&mut Txn<'_>) -> Result<(), StoreError>; 4] = [
+        type Job = fn(&mut Txn<'_>) -> Result<(), StoreError>;
+        let jobs: [Job; 4] = [
             |txn| txn.put("nothing", "k", "v"),
             |txn| txn.put("rows", vec![0; MAX_KEY + 1], "v"),
             |txn| txn.put("rows", "k", vec![0; MAX_VALUE + 1]),

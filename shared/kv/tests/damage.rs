@@ -21,7 +21,7 @@ use crate::support::{each_durable, noise, open, options, pick, put};
 const RECORDS: u64 = 200;
 
 fn value(n: u64) -> Vec<u8> {
-    let length = if n % 20 == 0 { 70_000 } else { pick(n, 3000) };
+    let length = if n.is_multiple_of(20) { 70_000 } else { pick(n, 3000) };
     noise(n, usize::try_from(length).unwrap())
 }
 
@@ -55,7 +55,10 @@ fn outcome(dir: &Path, engine: EngineKind) -> Result<Outcome, String> {
     let options = Options { check: OpenCheck::Full, ..options(engine) };
     let store = match Store::open(dir, options) {
         Ok(store) => store,
-        Err(error) if error.kind() == ErrorKind::Damaged => return Ok(Outcome::Refused),
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            eprintln!("refused: {error}");
+            return Ok(Outcome::Refused);
+        }
         Err(error) => {
             eprintln!("not called damage: {error}");
             return Ok(Outcome::Refused);
@@ -149,6 +152,9 @@ fn survives(engine: EngineKind) {
     let names: Vec<PathBuf> =
         files(&good).iter().map(|path| path.strip_prefix(&good).unwrap().to_owned()).collect();
     let data = if engine == EngineKind::Sled { "sled.1/db" } else { "data.redb" };
+    let untouched = home.path().join("untouched");
+    copy(&good, &untouched);
+    assert_eq!(outcome(&untouched, engine), Ok(Outcome::Harmless));
     let mut counts = [0; 3];
     for seed in 0..60u64 {
         let dir = home.path().join(format!("bad.{seed}"));

@@ -1,5 +1,5 @@
 //! The suite that every engine passes: what all do alike, opening, damage, what the committer
-//! promises, kill -9, power cuts.
+//! promises, kill -9, power cuts, disks that fill up or break.
 
 #[cfg(test)]
 mod child;
@@ -9,13 +9,17 @@ mod committer;
 mod conformance;
 #[cfg(test)]
 mod damage;
+#[cfg(all(test, target_os = "linux"))]
+mod disk;
+#[cfg(all(test, target_os = "linux"))]
+mod faults;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod opening;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod powercut;
 #[cfg(test)]
 mod support;

@@ -10,7 +10,11 @@ use std::{
 use tempfile::TempDir;
 use tidings_kv::{EngineKind, ErrorKind, Options, Reader, Scan, Store, StoreError};
 
-use crate::support::{each_durable, open, options, put};
+use crate::{
+    child,
+    support::{each_durable, open, options, put},
+    workload::Subject,
+};
 
 /// Every file of a store and its contents, but for the lock's label.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -73,6 +77,19 @@ fn a_second_opener_learns_who_has_it() {
         assert!(dir.join("LOCK").exists());
         let store = open(dir, engine).unwrap();
         assert_eq!(store.get("rows", b"k").unwrap().unwrap(), b"undisturbed");
+    });
+}
+
+#[test]
+fn another_process_learns_who_has_it() {
+    each_durable(|dir, engine| {
+        let store = open(dir, engine).unwrap();
+        put(&store, "rows", b"k", b"v");
+        let output = child::again("child::entry", dir, Subject::Engine(engine)).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        let held = format!("Held {{ dir: {dir:?}, pid: Some({}) }}", std::process::id());
+        assert!(!output.status.success() && shown.contains(&held), "{shown}");
+        put(&store, "rows", b"l", b"undisturbed");
     });
 }
 

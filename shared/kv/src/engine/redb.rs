@@ -200,7 +200,7 @@ impl Engine for RedbEngine {
             Err(error) => {
                 let harmless = self.faults.only_full() && !self.relaxed.load(Ordering::Relaxed);
                 if harmless && self.heal().is_ok() {
-                    return Err(StoreError::StorageFull { needed: batch.bytes() as u64, free: 0 });
+                    return Err(StoreError::StorageFull { needed: 0, free: 0 });
                 }
                 Err(StoreError::unknown(format!("redb: {error}")))
             }

@@ -12,6 +12,8 @@ use std::{
 
 use redb::{BackendError, StorageBackend, backends::FileBackend};
 
+use crate::error::is_full;
+
 /// What went wrong since the file was opened.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -33,9 +35,7 @@ impl Faults {
 
     fn note_write<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
-            let full =
-                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-            if full { &self.full } else { &self.other }.store(true, Ordering::SeqCst);
+            if is_full(error) { &self.full } else { &self.other }.store(true, Ordering::SeqCst);
         }
         result
     }

@@ -10,11 +10,11 @@ use std::{
 
 use crate::support::pick;
 
-/// What the disk did with writes that were never synced.
+/// What a disk did with writes that were never synced.
 #[derive(Debug, Clone, Copy)]
-pub enum Disk {
+pub enum Loss {
     /// It kept none of them.
-    Harshest,
+    Everything,
     /// It kept each page of 4 KiB, and each file's length, as of some moment since the last sync,
     /// and not the same moment. The seed decides.
     Scattered(u64),
@@ -33,7 +33,7 @@ const PAGE: u64 = 4096;
 const SYNC: u32 = 2;
 
 /// Undoes what was not synced; answers how many changes were taken back, in whole or in part.
-pub fn undo(dir: &Path, journal: &Path, disk: Disk) -> u64 {
+pub fn undo(dir: &Path, journal: &Path, loss: Loss) -> u64 {
     let mut paths = BTreeMap::new();
     inodes(dir, &mut paths);
     let mut undone = 0;
@@ -43,9 +43,9 @@ pub fn undo(dir: &Path, journal: &Path, disk: Disk) -> u64 {
         let file = OpenOptions::new().write(true).open(path).unwrap();
         let count = changes.len() as u64;
         // How many of the changes a page, or the length, has kept.
-        let kept = |salt: u64| match disk {
-            Disk::Harshest => 0,
-            Disk::Scattered(seed) => {
+        let kept = |salt: u64| match loss {
+            Loss::Everything => 0,
+            Loss::Scattered(seed) => {
                 pick(seed ^ inode.rotate_left(20) ^ salt.rotate_left(40), count + 1)
             }
         };

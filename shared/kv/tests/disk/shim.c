@@ -3,6 +3,9 @@
 // noted there and answered at once. undo.rs then takes back what was not synced. Calls that only
 // hint (sync_file_range) promise nothing here, as they promise nothing on a disk. Creations,
 // renames and removals count as durable.
+//
+// While the file $POWERCUT_FULL exists, the disk is full: a write that needs room answers ENOSPC.
+// While $POWERCUT_BROKEN exists, a sync answers EIO.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,6 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int journal = -1;
 static char dir[4096];
+static const char *full, *broken;
 
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
@@ -51,6 +55,8 @@ static void start(void) {
         strncpy(dir, below, sizeof dir - 1);
         journal = open(to, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
         if (journal < 0) abort();
+        full = getenv("POWERCUT_FULL");
+        broken = getenv("POWERCUT_BROKEN");
     }
 }
 
@@ -96,6 +102,23 @@ static void before(int fd, uint64_t kind, off_t offset, size_t length, struct st
     free(old);
 }
 
+static int on(const char *flag) {
+    return flag && !access(flag, F_OK);
+}
+
+// Whether the disk is full and bytes from `offset` on would need room: beyond the end, or in a
+// hole.
+static int no_room(int fd, off_t offset, size_t length, struct stat *st) {
+    if (!on(full)) return 0;
+    if (offset + (off_t)length > st->st_size) return 1;
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int again = open(link, O_RDONLY | O_CLOEXEC);
+    off_t hole = lseek(again, offset, SEEK_HOLE);
+    close(again);
+    return hole < offset + (off_t)length;
+}
+
 static off_t position(int fd, struct stat *st) {
     return fcntl(fd, F_GETFL) & O_APPEND ? st->st_size : lseek(fd, 0, SEEK_CUR);
 }
@@ -107,16 +130,21 @@ static size_t total(const struct iovec *parts, int count) {
 }
 
 // The size is read again under the lock: writers of one file take turns.
-#define CHANGE(kind, offset, length, call)          \
-    do {                                            \
-        struct stat st;                             \
-        if (!ours(fd, &st)) return call;            \
-        pthread_mutex_lock(&lock);                  \
-        fstat(fd, &st);                             \
-        before(fd, kind, offset, length, &st);      \
-        __auto_type result = call;                  \
-        pthread_mutex_unlock(&lock);                \
-        return result;                              \
+#define CHANGE(kind, offset, length, call)                          \
+    do {                                                            \
+        struct stat st;                                             \
+        if (!ours(fd, &st)) return call;                            \
+        pthread_mutex_lock(&lock);                                  \
+        fstat(fd, &st);                                             \
+        if (kind == WRITE && no_room(fd, offset, length, &st)) {    \
+            pthread_mutex_unlock(&lock);                            \
+            errno = ENOSPC;                                         \
+            return -1;                                              \
+        }                                                           \
+        before(fd, kind, offset, length, &st);                      \
+        __auto_type result = call;                                  \
+        pthread_mutex_unlock(&lock);                                \
+        return result;                                              \
     } while (0)
 
 ssize_t write(int fd, const void *b, size_t n) {
@@ -147,6 +175,10 @@ int ftruncate64(int fd, off64_t size) {
 static int synced(int fd, int (*real)(int)) {
     struct stat st;
     if (!ours(fd, &st)) return real(fd);
+    if (on(broken)) {
+        errno = EIO;
+        return -1;
+    }
     pthread_mutex_lock(&lock);
     struct entry entry = {SYNC, st.st_ino, 0, 0, st.st_size, 0};
     note(&entry, NULL);
