@@ -16,7 +16,7 @@ use tidings_kv::{
     engine::{RedbEngine, SledEngine},
 };
 
-use crate::support::{each_durable, noise, open, options, pick, put};
+use crate::support::{self, each_durable, noise, open, options, pick, put};
 
 const RECORDS: u64 = 200;
 
@@ -156,7 +156,7 @@ fn survives(engine: EngineKind) {
     copy(&good, &untouched);
     assert_eq!(outcome(&untouched, engine), Ok(Outcome::Harmless));
     let mut counts = [0; 3];
-    for seed in 0..60u64 {
+    for seed in 0..support::rounds(60) {
         let dir = home.path().join(format!("bad.{seed}"));
         copy(&good, &dir);
         // Mostly the data itself, sometimes any file.

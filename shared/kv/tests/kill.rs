@@ -5,7 +5,7 @@ use tidings_kv::EngineKind;
 
 use crate::{
     child::Writers,
-    support::pick,
+    support::{self, pick},
     workload::{Subject, verify},
 };
 
@@ -14,7 +14,7 @@ const ROUNDS: u64 = 25;
 fn rounds(engine: EngineKind) {
     let dir = TempDir::new().unwrap();
     let subject = Subject::Engine(engine);
-    for round in 0..ROUNDS {
+    for round in 0..support::rounds(ROUNDS) {
         let acks = Writers::start(dir.path(), subject, |_| {}).kill_after(1 + pick(round, 80));
         let store = subject.open(dir.path()).unwrap();
         assert!(!store.was_clean());

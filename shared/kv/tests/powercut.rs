@@ -10,18 +10,18 @@ use tidings_kv::EngineKind;
 use crate::{
     child::Writers,
     disk::{Disk, Loss},
-    support::pick,
+    support::{self, pick},
     workload::{Subject, verify},
 };
 
-/// Cuts the power this many times; the first broken promise ends it.
-fn cuts(subject: Subject, count: u64) -> Result<(), String> {
+/// Cuts the power again and again; the first broken promise ends it.
+fn cuts(subject: Subject) -> Result<(), String> {
     let disk = Disk::new();
     let dir = disk.store();
     // Whatever NoSync loses, it is not the making of the store.
     Subject::Engine(subject.kind()).open(&dir).unwrap().close().unwrap();
     let mut undone = 0;
-    for cut in 0..count {
+    for cut in 0..support::rounds(CUTS) {
         let writers = Writers::start(&dir, subject, |command| disk.under(command));
         let acks = writers.kill_after(1 + pick(cut, 60));
         let loss = if cut % 2 == 0 { Loss::Everything } else { Loss::Scattered(cut) };
@@ -40,17 +40,17 @@ const CUTS: u64 = 24;
 
 #[test]
 fn sled_keeps_what_it_acknowledged() {
-    cuts(Subject::Engine(EngineKind::Sled), CUTS).unwrap();
+    cuts(Subject::Engine(EngineKind::Sled)).unwrap();
 }
 
 #[test]
 fn redb_keeps_what_it_acknowledged() {
-    cuts(Subject::Engine(EngineKind::Redb), CUTS).unwrap();
+    cuts(Subject::Engine(EngineKind::Redb)).unwrap();
 }
 
 /// The suite must be able to fail: without the sync it does.
 #[test]
 fn sled_without_its_sync_fails_this_suite() {
-    let wrong = cuts(Subject::NoSync, CUTS).unwrap_err();
+    let wrong = cuts(Subject::NoSync).unwrap_err();
     assert!(wrong.contains("are lost"), "failed for another reason: {wrong}");
 }

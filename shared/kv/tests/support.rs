@@ -59,3 +59,8 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
 pub fn pick(seed: u64, limit: u64) -> u64 {
     u64::from_le_bytes(noise(seed, 8).try_into().unwrap()) % limit
 }
+
+/// How often a loop runs: `ordinary`, or what `TIDINGS_KV_ROUNDS` says for a long run at night.
+pub fn rounds(ordinary: u64) -> u64 {
+    std::env::var("TIDINGS_KV_ROUNDS").map_or(ordinary, |rounds| rounds.parse().unwrap())
+}
