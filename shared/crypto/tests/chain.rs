@@ -229,6 +229,22 @@ fn mistakes_are_told_before_anything_is_sent() {
 }
 
 #[test]
+fn nothing_is_wrapped_to_a_damaged_key() {
+    let rng = &mut SeedRng::new("damaged key");
+    let account = Account::new(rng);
+    let second = DeviceKeys::generate(rng);
+    let mut damaged = second.public().clone();
+    damaged.wrapping.fill(0xff);
+    let bytes = damaged.co_signed_bytes(account.chain.account(), account.chain.next_index());
+    let seed: [u8; 32] = second.export()[2..34].try_into().unwrap();
+    let key = ed25519_dalek::SigningKey::from_bytes(&seed);
+    let signature = Signature(ed25519_dalek::Signer::sign(&key, &bytes).to_bytes());
+    let (keys, ring) = (&account.keys, &account.ring);
+    let error = entries::add_device(keys, &account.chain, ring, &damaged, signature, rng);
+    assert_eq!(error.unwrap_err(), BuildError::BadKey(damaged.id()));
+}
+
+#[test]
 fn keys_come_back_from_the_keychain() {
     let keys = DeviceKeys::generate(&mut random::system());
     let back = DeviceKeys::import(&keys.export()).unwrap();

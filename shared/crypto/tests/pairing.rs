@@ -162,6 +162,26 @@ fn any_changed_byte_ends_it() {
 }
 
 #[test]
+fn key_exchange_messages_of_any_length_are_survived() {
+    let rng = &mut SeedRng::new("lengths");
+    for len in [0, 1, 2, 32, 33, 34, 1_000] {
+        for first in [b'A', b'B', b'S', 0] {
+            let mut exchange = vec![0xff; len];
+            if let Some(byte) = exchange.first_mut() {
+                *byte = first;
+            }
+            let message = [&[1, 1], &(len as u32).to_be_bytes()[..], &exchange].concat();
+            // Any point of the curve starts an exchange; it only never ends in the same key.
+            let started = Inviter::start(&code(), server(), &message, rng).is_ok();
+            assert!(!started || (len == 33 && first == b'A'), "{len}, {first}");
+            let message = [&[1, 2], &message[2..], &[7; 32]].concat();
+            let (mut joiner, _) = Joiner::start(&code(), server(), rng);
+            assert!(joiner.receive(&message).is_err(), "{len}, {first}");
+        }
+    }
+}
+
+#[test]
 fn messages_count_once_and_in_order() {
     let rng = &mut SeedRng::new("order");
     let account = Account::new(rng);

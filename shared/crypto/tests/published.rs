@@ -7,6 +7,7 @@ use hpke::kem::{X25519HkdfSha256, XWing};
 use hpke::{Deserializable, Kem, OpModeR, Serializable};
 use serde_json::Value;
 use tidings_crypto::PaperKey;
+use tidings_crypto::pairing::{Pake, PakeIdentities, Role, SpakeEd25519};
 
 use crate::support::*;
 
@@ -86,6 +87,24 @@ fn x_wing_is_that_of_the_draft() {
         assert_eq!(shared.0.to_vec(), bytes(&vector, "ss"));
         let opened = XWing::decap(&secret, None, &enc).unwrap();
         assert_eq!(opened.0.to_vec(), bytes(&vector, "ss"));
+    }
+}
+
+#[test]
+fn spake2_is_that_of_magic_wormhole() {
+    for vector in published(include_str!("vectors/published/spake2.json")) {
+        let identities =
+            PakeIdentities { new: bytes(&vector, "identity_a"), old: bytes(&vector, "identity_b") };
+        let start = |role, scalar| {
+            let mut fixed = FixedRng(bytes(&vector, scalar));
+            SpakeEd25519::start(role, &bytes(&vector, "password"), &identities, &mut fixed)
+        };
+        let (a, message_a) = start(Role::New, "scalar_a");
+        let (b, message_b) = start(Role::Old, "scalar_b");
+        assert_eq!(message_a, bytes(&vector, "message_a"));
+        assert_eq!(message_b, bytes(&vector, "message_b"));
+        assert_eq!(a.finish(&message_b).unwrap().to_vec(), bytes(&vector, "key"));
+        assert_eq!(b.finish(&message_a).unwrap().to_vec(), bytes(&vector, "key"));
     }
 }
 
