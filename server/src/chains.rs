@@ -1,0 +1,101 @@
+//! Folded device chains, remembered per account and brought up to date from the store.
+//!
+//! Folding verifies every signature from the genesis on, so it is done once and then only for
+//! what was appended. What the store says is the head decides; memory only saves work.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidings_proof::{Chain, ChainError, SignedEntry};
+use tidings_wire::{AccountId, limits};
+
+use crate::failure::{Answer, Failure};
+use crate::store::{AccountRow, SharedStore};
+
+/// Most accounts that are remembered; then all are folded anew as they come.
+const REMEMBERED: usize = 10_000;
+
+/// The chains of the accounts that called lately.
+pub struct Chains {
+    store: SharedStore,
+    folded: Mutex<HashMap<AccountId, Arc<Chain>>>,
+}
+
+impl Chains {
+    /// Nothing is remembered yet.
+    pub fn new(store: SharedStore) -> Self {
+        Self { store, folded: Mutex::default() }
+    }
+
+    /// The chain of an account as the store has it now, and the account's state.
+    ///
+    /// # Errors
+    /// When there is no such account, or the store fails.
+    pub async fn current(&self, account: AccountId) -> Answer<(Arc<Chain>, AccountRow)> {
+        let row = self.store.account(account).await?;
+        let known = self.lock().get(&account).cloned();
+        if let Some(chain) = known.as_ref().filter(|chain| chain.head() == row.head) {
+            return Ok((chain.clone(), row));
+        }
+        let chain = Arc::new(self.fold(account, known).await?);
+        // The chain may have grown since the row was read; what was folded is the later truth.
+        let row = AccountRow { head: chain.head(), epoch: chain.newest_epoch(), ..row };
+        self.remember(chain.clone());
+        Ok((chain, row))
+    }
+
+    /// Remembers a chain that was just extended and stored.
+    pub fn remember(&self, chain: Arc<Chain>) {
+        let mut folded = self.lock();
+        if folded.len() >= REMEMBERED && !folded.contains_key(&chain.account()) {
+            folded.clear();
+        }
+        folded.insert(chain.account(), chain);
+    }
+
+    /// Forgets an account.
+    pub fn forget(&self, account: AccountId) {
+        self.lock().remove(&account);
+    }
+
+    async fn fold(&self, account: AccountId, known: Option<Arc<Chain>>) -> Answer<Chain> {
+        let mut chain = known.map(Arc::unwrap_or_clone);
+        loop {
+            let from = chain.as_ref().map_or(0, |chain| chain.next_index().0);
+            let page = self.store.chain(account, from, limits::CHAIN_PAGE).await?;
+            if page.entries.is_empty() {
+                return match chain {
+                    Some(chain) if chain.head() == page.head => Ok(chain),
+                    _ => Err(Failure::internal(format!("the chain of {account} does not fold"))),
+                };
+            }
+            let folding =
+                tokio::task::spawn_blocking(move || extend(account, chain, &page.entries));
+            let folded = folding.await.map_err(Failure::internal)?;
+            chain = Some(folded.map_err(|error| {
+                Failure::internal(format!("the stored chain of {account}: {error}"))
+            })?);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<AccountId, Arc<Chain>>> {
+        self.folded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn extend(
+    account: AccountId,
+    chain: Option<Chain>,
+    entries: &[Vec<u8>],
+) -> Result<Chain, ChainError> {
+    let entries: Result<Vec<_>, _> =
+        entries.iter().map(|entry| SignedEntry::decode(entry)).collect();
+    let entries = entries?;
+    match chain {
+        None => Chain::fold(account, &entries),
+        Some(mut chain) => {
+            entries.iter().try_for_each(|entry| chain.extend(entry))?;
+            Ok(chain)
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Connections: accepting, TLS, and the watch that keeps slow ones from holding anything.
+
+mod accept;
+mod connection;
+mod files;
+mod socket;
+mod tls;
+
+pub use accept::{Accept, serve};
+pub use files::raise_limit;
+pub use tls::{TlsError, TlsFiles};

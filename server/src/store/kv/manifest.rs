@@ -1,0 +1,108 @@
+//! Manifests: the newest of each replica, kept for ever, its head apart so that listing all is
+//! cheap.
+
+use tidings_kv::{Reader, Scan, Txn};
+use tidings_proof::Replica;
+use tidings_wire::sync::ManifestMark;
+use tidings_wire::{AccountId, DeviceId};
+
+use super::keys::{self, Prefix};
+use super::records::{Row as _, damaged};
+use super::{account, open, table, usage};
+use crate::store::{NewManifest, Refusal};
+
+/// Rows in one read of heads.
+const PAGE: usize = 1_000;
+
+/// Most bytes of manifests in one answer. A replica's manifest has at most 256 KiB; what does not
+/// fit follows in the next answer, since the caller then names these as known.
+pub(crate) const ANSWER_BYTES: usize = 24 << 20;
+
+/// Most apps of an account when manifests are put back: what was there before is taken again.
+const PUT_BACK_APPS: u64 = u64::MAX;
+
+/// The newest manifests below a key: of an app, or of a device in it.
+pub(crate) fn heads(
+    reader: &(impl Reader + ?Sized),
+    below: &[u8],
+) -> Result<Vec<(Replica, ManifestMark)>, Refusal> {
+    let mut heads = Vec::new();
+    let mut scan = Scan::prefix(below, PAGE);
+    loop {
+        let rows = reader.range(table::MANIFEST_HEADS, &scan)?;
+        let full = scan.is_full(rows.len(), 0);
+        let last = rows.last().map(|(key, _)| key.clone());
+        for (key, value) in rows {
+            let replica = keys::replica_of(&key)
+                .ok_or_else(|| damaged(ManifestMark::WHAT, "the key holds no replica"))?;
+            heads.push((replica, ManifestMark::decode(&value)?));
+        }
+        match last {
+            Some(last) if full => scan = scan.after(&last),
+            _ => return Ok(heads),
+        }
+    }
+}
+
+/// The newest manifest of a replica.
+pub(crate) fn head(
+    reader: &(impl Reader + ?Sized),
+    prefix: Prefix,
+    replica: Replica,
+) -> Result<Option<ManifestMark>, Refusal> {
+    let bytes = reader.get(table::MANIFEST_HEADS, &prefix.replica(replica))?;
+    bytes.map(|bytes| ManifestMark::decode(&bytes)).transpose()
+}
+
+/// Writes the newest manifest of a replica.
+pub(crate) fn put(
+    txn: &mut Txn<'_>,
+    prefix: Prefix,
+    manifest: &NewManifest,
+) -> Result<(), Refusal> {
+    let key = prefix.replica(manifest.replica);
+    txn.put(table::MANIFEST_HEADS, key.clone(), manifest.mark.encode())?;
+    Ok(txn.put(table::MANIFESTS, key, manifest.bytes.clone())?)
+}
+
+/// The newest manifests of a device in all apps.
+pub(crate) fn of_device(
+    reader: &impl Reader,
+    account: AccountId,
+    device: DeviceId,
+) -> Result<Vec<Vec<u8>>, Refusal> {
+    account::record(reader, account)?;
+    let mut manifests = Vec::new();
+    for (_, app) in usage::app_rows(reader, account)? {
+        let prefix = account::prefix(account, &app);
+        for (replica, _) in heads(reader, &prefix.device(device))? {
+            manifests.extend(reader.get(table::MANIFESTS, &prefix.replica(replica))?);
+        }
+    }
+    Ok(manifests)
+}
+
+/// Puts back those manifests that are newer than the held ones, whatever heads they name.
+pub(crate) fn put_back(
+    txn: &mut Txn<'_>,
+    account: AccountId,
+    manifests: &[NewManifest],
+) -> Result<usize, Refusal> {
+    let mut record = account::record(txn, account)?;
+    let mut taken = 0;
+    for manifest in manifests {
+        let (mut app, _) =
+            account::app_or_new(txn, account, &mut record, &manifest.app, PUT_BACK_APPS)?;
+        let prefix = account::prefix(account, &app);
+        let held = head(txn, prefix, manifest.replica)?;
+        if held.is_some_and(|held| held.n >= manifest.mark.n) {
+            continue;
+        }
+        put(txn, prefix, manifest)?;
+        app.version = open::next_number(txn)?;
+        account::put_app(txn, account, &manifest.app, &app)?;
+        account::put(txn, account, &record)?;
+        taken += 1;
+    }
+    Ok(taken)
+}
