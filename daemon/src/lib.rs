@@ -13,4 +13,5 @@ pub mod projection;
 pub mod replica;
 pub mod status;
 pub mod store;
+pub mod sync;
 pub mod vault;
