@@ -121,7 +121,7 @@ impl LoginEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PairingCodeShown {
-    /// The code, as `4821-amber-violin-tunnel`.
+    /// The code, as `4821-amused-violin-tunnel`.
     pub code: String,
     /// When it goes, in UTC.
     pub expires_at: String,
