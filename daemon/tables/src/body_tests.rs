@@ -3,10 +3,11 @@
 use tidings_wire::{Incarnation, Stamp};
 
 use super::*;
-use crate::cell::{Base, Cell, Dot, Hanging};
+use crate::cell::{Base, Cell, Dot, Hanging, Increment, Sum};
 use crate::object::Object;
 use crate::ops;
 use crate::path::Path;
+use crate::row::Life;
 use crate::value::Value;
 
 fn at(millis: u64) -> Stamp {
@@ -79,6 +80,69 @@ fn a_cell_that_does_not_count_is_refused() {
     let stale = Cell { base: Some(base), hanging: None };
     row.cells.insert(Path::column("z"), stale);
     assert_eq!(Row::decode(&row.encode()).unwrap_err().what, "a cell that does not count");
+}
+
+#[test]
+fn every_part_of_a_row_has_known_bytes() {
+    let mut hanging = Hanging::on(at(3));
+    hanging.increments.insert(Incarnation([2; 8]), Increment { count: 4, sum: Sum::Int(-1) });
+    let large = Increment { count: 1, sum: Sum::Int(1 << 64) };
+    hanging.increments.insert(Incarnation([3; 8]), large);
+    let float = Increment { count: 1, sum: Sum::Float(0.5) };
+    hanging.increments.insert(Incarnation([4; 8]), float);
+    hanging.put_dot(Dot { value: Value::Null, added: [at(5)].into(), removed: [at(3)].into() });
+    let base = Base { stamp: at(3), value: None, replaced: at(2) };
+    let mut row = put(1);
+    row.version = at(4);
+    row.life = Some(Life { stamp: at(4), alive: false });
+    row.cells = BTreeMap::from([
+        (Path::parse("a.b"), Cell { base: Some(base), hanging: None }),
+        (Path::column("c"), Cell { base: None, hanging: Some(Box::new(hanging)) }),
+    ]);
+    let stamp = |millis: u8| format!("50 00000000{millis:04x}0000 0101010101010101 ");
+    let expected = [
+        "85",
+        // the stamps, by whose places all others are named from here on
+        "85",
+        &stamp(1),
+        &stamp(2),
+        &stamp(3),
+        &stamp(4),
+        &stamp(5),
+        // version, life, cleared
+        "04",
+        "82 04 f4",
+        "82 01 00",
+        "82",
+        // a.b removed at 3, where 2 was seen
+        "84 82 61 61 61 62 03 02 f7",
+        // c: on 3, three replicas' sums, one dot
+        "82 61 63 83 03",
+        "a3 48 0202020202020202 82 04 20",
+        "48 0303030303030303 82 01 50 00000000000000010000000000000000",
+        "48 0404040404040404 82 01 fb 3fe0000000000000",
+        "81 83 f6 81 05 81 03",
+    ];
+    assert_eq!(hex(&row.encode()), expected.concat().replace(' ', ""));
+    assert_eq!(Row::decode(&row.encode()), Ok(row));
+}
+
+#[test]
+fn a_row_nests_no_deeper_than_a_record_may() {
+    let nested = |levels| (0..levels).fold(Value::Null, |value, _| Value::Array(vec![value]));
+    let read = |keys, levels| {
+        let path = Path::new(std::iter::repeat_n("k".into(), keys)).unwrap();
+        let base = Base { stamp: at(1), value: Some(nested(levels)), replaced: Stamp::ZERO };
+        let cells = BTreeMap::from([(path, Cell { base: Some(base), hanging: None })]);
+        Row::decode(&Row { cells, ..Row::default() }.encode())
+            .map(|_| ())
+            .map_err(|error| error.what)
+    };
+    for keys in [1, 30, 64] {
+        assert_eq!(read(keys, 64 - keys), Ok(()));
+        assert_eq!(read(keys, 65 - keys), Err("nested too deep"));
+    }
+    assert_eq!(read(65, 0), Err("nested too deep"));
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub fn encode_object(members: &Object) -> Vec<u8> {
 /// If the bytes are not the one encoding of a value nested at most [`limits::JSON_DEPTH`] levels.
 pub fn decode_value(bytes: &[u8]) -> Result<Value, DecodeError> {
     let mut decoder = Decoder::new(bytes);
-    let value = read_value(&mut decoder)?;
+    let value = read_value(&mut decoder, limits::JSON_DEPTH)?;
     end(&decoder)?;
     canonical(&decoder, &encode_value(&value))?;
     Ok(value)
@@ -119,12 +119,8 @@ pub(crate) fn canonical(decoder: &Decoder<'_>, ours: &[u8]) -> Result<(), Decode
     Err(DecodeError { at, what: "not the canonical encoding" })
 }
 
-/// Reads one value; the caller checks that the encoding is canonical.
-pub(crate) fn read_value(decoder: &mut Decoder<'_>) -> Result<Value, DecodeError> {
-    read_nested(decoder, limits::JSON_DEPTH)
-}
-
-fn read_nested(decoder: &mut Decoder<'_>, levels: usize) -> Result<Value, DecodeError> {
+/// Reads one value nested at most `levels`; the caller checks that the encoding is canonical.
+pub(crate) fn read_value(decoder: &mut Decoder<'_>, levels: usize) -> Result<Value, DecodeError> {
     let kind = datatype(decoder)?;
     let malformed = |decoder: &Decoder<'_>| DecodeError::new(decoder, "not a value");
     match kind {
@@ -138,20 +134,20 @@ fn read_nested(decoder: &mut Decoder<'_>, levels: usize) -> Result<Value, Decode
         Type::Array => {
             let levels = descend(decoder, levels)?;
             let len = read_array(decoder)?;
-            let mut items = Vec::new();
+            let mut items = Vec::with_capacity(at_first(len));
             for _ in 0..len {
-                items.push(read_nested(decoder, levels)?);
+                items.push(read_value(decoder, levels)?);
             }
             Ok(Value::Array(items))
         }
         Type::Map => {
             let levels = descend(decoder, levels)?;
             let len = read_map(decoder)?;
-            let mut members = Object::new();
+            let mut members = Object::with_capacity(at_first(len));
             for _ in 0..len {
                 let at = decoder.position();
                 let key = read_str(decoder)?;
-                let value = read_nested(decoder, levels)?;
+                let value = read_value(decoder, levels)?;
                 if !members.push_greatest(key, value) {
                     return Err(DecodeError { at, what: "members out of order" });
                 }
@@ -192,6 +188,11 @@ pub(crate) fn read_map(decoder: &mut Decoder<'_>) -> Result<u64, DecodeError> {
     let at = decoder.position();
     let len = decoder.map().ok().flatten();
     within(decoder, len).ok_or(DecodeError { at, what: "not a map" })
+}
+
+/// How much of a claimed length to reserve: small ones exactly, large ones as they prove true.
+fn at_first(len: u64) -> usize {
+    len.min(16) as usize
 }
 
 fn within(decoder: &Decoder<'_>, len: Option<u64>) -> Option<u64> {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
-use tidings_wire::{Incarnation, Stamp};
+use tidings_wire::{Incarnation, Stamp, limits};
 
 use crate::cbor::{
     DecodeError, Encoded, canonical, datatype, end, read_array, read_map, read_str, read_value,
@@ -252,6 +252,10 @@ fn read_cell(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<(Path, Cell)
     let at = decoder.position();
     let fields = read_array(decoder)?;
     let path = read_path(decoder)?;
+    // The row itself is the outermost of the levels that a record may nest.
+    let levels = limits::JSON_DEPTH
+        .checked_sub(path.keys().len())
+        .ok_or(DecodeError { at, what: "nested too deep" })?;
     let base = match fields {
         2 => None,
         4 | 5 => {
@@ -262,7 +266,7 @@ fn read_cell(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<(Path, Cell)
                     decoder.undefined().map_err(|_| DecodeError::new(decoder, "not a base"))?;
                     None
                 }
-                _ => Some(read_value(decoder)?),
+                _ => Some(read_value(decoder, levels)?),
             };
             Some(Base { stamp, value, replaced })
         }
@@ -270,7 +274,7 @@ fn read_cell(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<(Path, Cell)
     };
     let hanging = match fields {
         4 => None,
-        _ => Some(Box::new(read_hanging(decoder, stamps)?)),
+        _ => Some(Box::new(read_hanging(decoder, stamps, levels)?)),
     };
     Ok((path, Cell { base, hanging }))
 }
@@ -280,14 +284,22 @@ fn read_path(decoder: &mut Decoder<'_>) -> Result<Path, DecodeError> {
         return Ok(Path::column(read_str(decoder)?));
     }
     let at = decoder.position();
+    let count = read_array(decoder)?;
+    if count > limits::JSON_DEPTH as u64 {
+        return Err(DecodeError { at, what: "nested too deep" });
+    }
     let mut keys = Vec::new();
-    for _ in 0..read_array(decoder)? {
+    for _ in 0..count {
         keys.push(Box::from(read_str(decoder)?));
     }
     Path::new(keys).ok_or(DecodeError { at, what: "a path without keys" })
 }
 
-fn read_hanging(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<Hanging, DecodeError> {
+fn read_hanging(
+    decoder: &mut Decoder<'_>,
+    stamps: &[Stamp],
+    levels: usize,
+) -> Result<Hanging, DecodeError> {
     let at = decoder.position();
     expect_array(decoder, 3, "a base, increments and dots are an array of three")?;
     let mut hanging = Hanging::on(read_place(decoder, stamps)?);
@@ -305,7 +317,7 @@ fn read_hanging(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<Hanging, 
     let mut last: Option<Vec<u8>> = None;
     for _ in 0..read_array(decoder)? {
         let at = decoder.position();
-        let dot = read_dot(decoder, stamps)?;
+        let dot = read_dot(decoder, stamps, levels)?;
         let key = crate::order::value_key(&dot.value);
         if last.as_ref().is_some_and(|last| *last >= key) {
             return Err(DecodeError { at, what: "dots out of order" });
@@ -333,10 +345,15 @@ fn read_sum(decoder: &mut Decoder<'_>) -> Result<Sum, DecodeError> {
     sum.ok_or(DecodeError { at, what: "not a sum" })
 }
 
-fn read_dot(decoder: &mut Decoder<'_>, stamps: &[Stamp]) -> Result<Dot, DecodeError> {
+fn read_dot(
+    decoder: &mut Decoder<'_>,
+    stamps: &[Stamp],
+    levels: usize,
+) -> Result<Dot, DecodeError> {
     let at = decoder.position();
     expect_array(decoder, 3, "a dot is an array of three")?;
-    let value = read_value(decoder)?;
+    let levels = levels.checked_sub(1).ok_or(DecodeError { at, what: "nested too deep" })?;
+    let value = read_value(decoder, levels)?;
     let added = read_set(decoder, stamps)?;
     let removed = read_set(decoder, stamps)?;
     if added.is_empty() && removed.is_empty() || !added.is_disjoint(&removed) {

@@ -35,9 +35,8 @@ enum Test {
 pub enum FilterError {
     /// An operator that does not exist there.
     #[error(
-        "unknown operator `{operator}` at {at}: accepted are {list}; \
-         a key that begins with `$` is written `/{operator}`",
-        at = place(path), list = accepted.join(", ")
+        "unknown operator `{operator}` at {at}: accepted are {list}{hint}",
+        at = place(path), list = accepted.join(", "), hint = escape(path, operator)
     )]
     UnknownOperator {
         /// The operator.
@@ -62,6 +61,15 @@ pub enum FilterError {
 
 fn place(path: &str) -> String {
     if path.is_empty() { String::from("the top") } else { format!("`{path}`") }
+}
+
+/// How to write what looks like an operator but is data.
+fn escape(path: &str, operator: &str) -> String {
+    if path.is_empty() {
+        format!("; a key that begins with `$` is written `/{operator}`")
+    } else {
+        String::from("; an object with such a key is written under `$eq`")
+    }
 }
 
 /// Operators accepted between conditions.

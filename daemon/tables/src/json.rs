@@ -173,6 +173,8 @@ impl<'a> Parser<'a> {
             items.push(self.value()?);
             self.space();
             if self.take(b']') {
+                // A document of very many small arrays would else hold four times its items.
+                items.shrink_to_fit();
                 return Ok(Value::Array(items));
             }
             if !self.take(b',') {

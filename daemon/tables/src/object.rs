@@ -18,6 +18,11 @@ impl Object {
         Self(Vec::new())
     }
 
+    /// An object without members, with room for some.
+    pub(crate) fn with_capacity(members: usize) -> Self {
+        Self(Vec::with_capacity(members))
+    }
+
     /// How many members there are.
     pub fn len(&self) -> usize {
         self.0.len()

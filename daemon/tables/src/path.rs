@@ -4,6 +4,7 @@
 //! Pointer (`/a.b/c`, RFC 6901). In a row's cells a path never goes into an array: its items are
 //! values of one cell.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use crate::object::Object;
@@ -51,9 +52,9 @@ impl Path {
         }
     }
 
-    /// The paths above this one, outermost first.
-    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
-        (1..self.0.len()).filter_map(|len| self.0.get(..len)).map(|keys| Self(keys.into()))
+    /// The keys of the paths above this one, outermost first.
+    pub fn ancestors(&self) -> impl Iterator<Item = &[Box<str>]> {
+        (1..self.0.len()).filter_map(|len| self.0.get(..len))
     }
 
     /// Whether `other` is this path or lies below it.
@@ -69,6 +70,13 @@ impl Path {
             Value::Array(items) => items.get(index(key)?),
             _ => None,
         })
+    }
+}
+
+/// Paths compare as their keys do, so that a map of paths can be asked by keys.
+impl Borrow<[Box<str>]> for Path {
+    fn borrow(&self) -> &[Box<str>] {
+        &self.0
     }
 }
 
@@ -149,9 +157,8 @@ mod tests {
         assert!(sorted.is_sorted());
         let path = Path::parse("a.b");
         assert_eq!(sorted.iter().filter(|other| path.covers(other)).count(), 2);
-        assert_eq!(
-            Path::parse("a.b.c").ancestors().collect::<Vec<_>>(),
-            [Path::parse("a"), Path::parse("a.b")]
-        );
+        let deep = Path::parse("a.b.c");
+        let above: Vec<_> = deep.ancestors().map(|keys| keys.join(".")).collect();
+        assert_eq!(above, ["a", "a.b"]);
     }
 }

@@ -152,7 +152,7 @@ impl Row {
     /// path itself: of the last ancestor written, else of the row's clearing.
     pub(crate) fn floor(&self, path: &Path) -> Stamp {
         path.ancestors()
-            .filter_map(|above| self.cells.get(&above)?.stamp())
+            .filter_map(|above| self.cells.get(above)?.stamp())
             .fold(self.cleared_stamp(), Stamp::max)
     }
 
@@ -212,7 +212,7 @@ impl Row {
 
     /// The cells at `path` and below it.
     pub(crate) fn below(&self, path: &Path) -> impl Iterator<Item = (&Path, &Cell)> {
-        self.cells.range(path..).take_while(move |(at, _)| path.covers(at))
+        self.cells.range::<Path, _>(path..).take_while(move |(at, _)| path.covers(at))
     }
 
     /// Gives stamps new names, where unsent writes are stamped anew. Every stamp that keeps its

@@ -144,4 +144,4 @@ const STAMP: usize = 17;
 /// Incarnation, count and sum.
 const INCREMENT: usize = 9 + 1 + 9 + 17;
 /// Stamps of one dot that travel together.
-const DOT_STAMPS: usize = 4_096;
+const DOT_STAMPS: usize = 1_024;
