@@ -3,6 +3,25 @@
 //! a checksum per record, splitting of large values, and the committer that groups writes under
 //! one sync. The server and the daemon keep everything durable here; nothing here knows what the
 //! bytes mean.
+//!
+//! ```
+//! use tidings_kv::{EngineKind, Options, Reader, Scan, Store, StoreError};
+//!
+//! # fn main() -> Result<(), StoreError> {
+//! # let dir = tempfile::tempdir().map_err(|_| StoreError::Closed)?;
+//! let options = Options::new(EngineKind::Redb, "an-example", &["rows"]);
+//! let store = Store::open(dir.path().join("store"), options)?;
+//! // A job reads and writes; `run` returns when what it wrote would survive a power cut.
+//! let count = store.run(|txn| {
+//!     txn.put("rows", "a", "1")?;
+//!     txn.put("rows", "b", "2")?;
+//!     Ok::<_, StoreError>(txn.range("rows", &Scan::all(10))?.len())
+//! })?;
+//! assert_eq!(count, 2);
+//! assert_eq!(store.get("rows", b"a")?.as_deref(), Some(b"1".as_slice()));
+//! store.close()
+//! # }
+//! ```
 
 mod batch;
 mod check;

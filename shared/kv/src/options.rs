@@ -65,7 +65,8 @@ pub struct Options {
     pub cache: u64,
     /// A write is refused while less than this would stay free on the file system, so that the
     /// engine never runs into the end of the disk half way through a commit. Bytes; 0 switches
-    /// the precaution off.
+    /// the precaution off. sled also needs room to open: below 16 MiB it may stay closed until
+    /// there is more.
     pub reserve: u64,
     /// Jobs that may wait for the committer.
     pub queue: usize,

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sled::transaction::{ConflictableTransactionError, Transactional};
+use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
 
 use super::{Compaction, Engine, View};
 use crate::{
@@ -200,7 +200,10 @@ impl Open {
                 }
                 Ok::<_, ConflictableTransactionError<()>>(())
             });
-            applied.map_err(|error| StoreError::unknown(format!("sled: {error:?}")))?;
+            applied.map_err(|error| match error {
+                TransactionError::Storage(error) => StoreError::unknown(format!("sled: {error}")),
+                TransactionError::Abort(()) => StoreError::unknown("sled gave the commit up"),
+            })?;
         }
         self.db.flush().map(drop).map_err(|error| StoreError::unknown(format!("sled: {error}")))
     }
