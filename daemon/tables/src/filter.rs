@@ -36,7 +36,7 @@ pub enum FilterError {
     /// An operator that does not exist there.
     #[error(
         "unknown operator `{operator}` at {at}: accepted are {list}{hint}",
-        at = place(path), list = accepted.join(", "), hint = escape(path, operator)
+        at = place(path), list = accepted.join(", "), hint = escape(operator, accepted)
     )]
     UnknownOperator {
         /// The operator.
@@ -64,8 +64,8 @@ fn place(path: &str) -> String {
 }
 
 /// How to write what looks like an operator but is data.
-fn escape(path: &str, operator: &str) -> String {
-    if path.is_empty() {
+fn escape(operator: &str, accepted: &[&str]) -> String {
+    if accepted == LOGIC {
         format!("; a key that begins with `$` is written `/{operator}`")
     } else {
         String::from("; an object with such a key is written under `$eq`")
