@@ -3,6 +3,7 @@
 //! [`socket`] listens, `guard` turns away whoever may not speak at all, [`gate`] decides about
 //! everything else, and one file per group of routes does what was asked.
 
+pub mod account;
 mod batch;
 mod body;
 pub mod error;

@@ -267,6 +267,55 @@ settings! {
     log_bytes: u64 = "log.bytes", "256MiB", "4KiB"..="64GiB";
     /// How often logs that changed are trimmed.
     log_trim: Duration = "log.trim_every", "10m", "100ms"..="1d";
+    /// Longest first wait after the server failed; it doubles with each further failure.
+    backoff_first: Duration = "sync.backoff_first", "1s", "10ms"..="1m";
+    /// Longest wait after the server failed.
+    backoff_max: Duration = "sync.backoff_max", "60s", "50ms"..="1h";
+    /// A connection that stood this long forgets earlier failures.
+    healthy_after: Duration = "sync.healthy_after", "60s", "100ms"..="1h";
+    /// Silence of the server after which a connection is dead: 2.5 of its keep-alives.
+    stream_silence: Duration = "sync.stream_silence", "75s", "500ms"..="10m";
+    /// How long the first byte of a stream may take before something on the way counts as holding
+    /// it back.
+    stream_first_bytes: Duration = "sync.stream_first_bytes", "10s", "100ms"..="10m";
+    /// How often everything is read even without a hint.
+    poll: Duration = "sync.poll", "15m", "500ms"..="1d";
+    /// The same while something on the way holds hints back.
+    poll_buffered: Duration = "sync.poll_buffered", "60s", "500ms"..="1d";
+    /// How long before its end a sign-in is renewed.
+    token_margin: Duration = "sync.token_margin", "60s", "0ms"..="10m";
+    /// Wait before a missing change is fetched a second time.
+    refetch_second: Duration = "sync.refetch_second", "5s", "50ms"..="1h";
+    /// Wait before a missing change is fetched a third time; then it counts as withheld.
+    refetch_third: Duration = "sync.refetch_third", "60s", "50ms"..="1h";
+    /// Longest wait that a server may ask for.
+    retry_after_max: Duration = "sync.retry_after_max", "10m", "100ms"..="1d";
+    /// How often this computer says what it has seen even if it wrote nothing.
+    manifest_every: Duration = "sync.manifest_every", "1d", "1s"..="30d";
+    /// How long after changes of others came it says so.
+    manifest_after: Duration = "sync.manifest_after", "1h", "500ms"..="1d";
+    /// Most bytes of changes that wait for a missing one, per app.
+    staged_bytes: u64 = "sync.staged_bytes", "64MiB", "1MiB"..="1GiB";
+    /// Most calls to the server about rows at once.
+    sync_parallel: usize = "sync.parallel", "4", "1"..="64";
+    /// Most entries that one page asks for.
+    page_entries: usize = "sync.page_entries", "1000", "1"..="1000";
+    /// Most bytes of own changes in one push, before compression.
+    push_bytes: u64 = "sync.push_bytes", "8MiB", "4KiB"..="8MiB";
+    /// How long a connection to the server may take.
+    connect_timeout: Duration = "sync.connect_timeout", "10s", "100ms"..="5m";
+    /// How long the server may take for a small answer.
+    answer_timeout: Duration = "sync.answer_timeout", "30s", "100ms"..="10m";
+    /// How long a push or a page may take.
+    transfer_timeout: Duration = "sync.transfer_timeout", "5m", "1s"..="1h";
+    /// How long an answer may pause.
+    stall_timeout: Duration = "sync.stall_timeout", "30s", "100ms"..="10m";
+    /// How often the daemon looks whether the computer slept.
+    sleep_check: Duration = "sync.sleep_check", "5s", "100ms"..="10m";
+    /// How often a locked keychain is asked again.
+    unlock_every: Duration = "sync.unlock_every", "10s", "100ms"..="1h";
+    /// By how much the clock may differ from the server's before the person is told.
+    clock_tolerance: Duration = "sync.clock_tolerance", "10m", "1s"..="365d";
 }
 
 impl Default for Config {

@@ -4,11 +4,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::Router;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::Api;
+use crate::api::{Api, account};
 use crate::api::gate::OwnerToken;
 use crate::api::socket::{self, Socket, SocketError};
 use crate::clock::Clock;
@@ -18,6 +17,8 @@ use crate::replica::Replica;
 use crate::replica::log::Retention;
 use crate::status::Status;
 use crate::store::{CommitError, Store, StoreError};
+use crate::sync::{Settings, Sync};
+use crate::vault::{Keystore, Vault};
 use tidings_wire::local::SyncState;
 
 /// What a start needs to know.
@@ -182,10 +183,16 @@ impl Daemon {
         let owner = token.reveal().to_owned();
         let api =
             Api::new(replica.clone(), token, status.clone(), config.clone(), stopping.clone());
-        let router = api.router(Router::new());
+        let keystore = Keystore::new(home.keys(), &store.id());
+        let vault = Vault::new(store.clone(), keystore);
+        let (sync, driver) =
+            Sync::new(replica.clone(), vault, status.clone(), Settings::from(&config));
+        let router = api.router(account::router(api.clone(), sync, tasks.clone()));
+        // Until the driver knows better.
+        status.set_state(SyncState::Local, None);
+        tasks.spawn(driver.run(stopping.clone()));
         tasks.spawn(socket::serve(socket, router, config.clone(), stopping.clone()));
         tasks.spawn(trim(replica.clone(), status.clone(), config.clone(), stopping.clone()));
-        status.set_state(SyncState::Local, None);
         tasks.close();
         Ok(Self {
             socket: home.socket().to_owned(),
@@ -220,7 +227,9 @@ impl Daemon {
     /// # Errors
     /// [`StopError`]; what was acknowledged is safe.
     pub async fn run(self) -> Result<(), StopError> {
+        tell_service_manager(sd_notify::NotifyState::Ready);
         self.shutdown.cancelled().await;
+        tell_service_manager(sd_notify::NotifyState::Stopping);
         self.stopping.cancel();
         // A little more than the connections' own drain time.
         let limit = self.drain + Duration::from_secs(2);
@@ -238,6 +247,13 @@ impl Daemon {
             Ok(Err(error)) => Err(StopError::NotClosed(error.to_string())),
             Err(error) => Err(StopError::NotClosed(error.to_string())),
         }
+    }
+}
+
+/// Tells systemd, where it started this and waits to hear it.
+fn tell_service_manager(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::debug!(%error, "the service manager could not be told");
     }
 }
 

@@ -88,6 +88,11 @@ impl Home {
         self.places.data.join("store")
     }
 
+    /// The file of this device's keys, where they do not lie in the keychain.
+    pub fn keys(&self) -> PathBuf {
+        self.places.data.join("keys")
+    }
+
     /// The configuration file.
     pub fn config(&self) -> PathBuf {
         self.places.data.join("config.toml")

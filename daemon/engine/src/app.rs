@@ -85,7 +85,7 @@ impl AppSync {
         for fact in start.staged {
             staged.insert(fact.blob, fact.position);
         }
-        let mut book = Book::new(start.app.clone(), start.manifests);
+        let mut book = Book::new(start.app.clone(), start.manifests, start.floors);
         (book.own_n, book.own_acked) = (start.own_n, start.own_acked);
         let mut bare = BareDue::default();
         if start.own_n.0 > 0 {

@@ -17,6 +17,8 @@ use crate::output::Alarm;
 pub(crate) struct Book {
     app: AppId,
     known: BTreeMap<Replica, ManifestFact>,
+    /// What the server must show at least, as a linked device said.
+    floors: BTreeMap<Replica, ManifestMark>,
     /// What the server showed when a pull last reached the head.
     shown: BTreeMap<Replica, ManifestMark>,
     /// Number of the last manifest that this incarnation signed.
@@ -37,10 +39,14 @@ pub(crate) enum Acceptance {
 }
 
 impl Book {
-    pub(crate) fn new(app: AppId, manifests: Vec<ManifestFact>) -> Self {
+    pub(crate) fn new(
+        app: AppId,
+        manifests: Vec<ManifestFact>,
+        floors: BTreeMap<Replica, ManifestMark>,
+    ) -> Self {
         let known = manifests.into_iter().map(|fact| (fact.replica(), fact)).collect();
         let (own_n, own_acked) = (ManifestNumber(0), ManifestNumber(0));
-        Self { app, known, shown: BTreeMap::new(), own_n, own_acked }
+        Self { app, known, floors, shown: BTreeMap::new(), own_n, own_acked }
     }
 
     /// Judges one manifest by the last known one of its replica: numbers rise, heads never fall.
@@ -146,6 +152,16 @@ impl Book {
             }
             for app in fact.manifest.apps.difference(apps) {
                 verdict.alarms.insert(Alarm::AppWithheld { app: app.clone() });
+            }
+        }
+        for (replica, floor) in &self.floors {
+            match self.shown.get(replica) {
+                _ if lost.contains(replica) => {}
+                Some(mark) if mark.n == floor.n && mark.hash != floor.hash => {
+                    verdict.fork(&self.app, *replica);
+                }
+                Some(mark) if mark.n >= floor.n => {}
+                _ => verdict.rollback(&self.app, *replica),
             }
         }
         let own_shown = self.shown.get(&own).map_or(ManifestNumber(0), |mark| mark.n);

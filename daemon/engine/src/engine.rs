@@ -68,6 +68,8 @@ struct Account {
     backoff: Backoff,
     apps: BTreeSet<AppId>,
     alarms: BTreeSet<Alarm>,
+    /// When it was last read.
+    read: Option<Time>,
 }
 
 /// How the device stands to its server, for status.
@@ -261,6 +263,7 @@ impl Engine {
         self.account.asked = false;
         self.account.due = std::mem::take(&mut self.account.again);
         self.account.backoff.clear();
+        self.account.read = Some(now);
         self.account.alarms.clear();
         if facts.chain == ChainVerdict::Fork {
             self.account.alarms.insert(Alarm::ChainFork);
@@ -398,17 +401,27 @@ impl Engine {
 
     // ---- pushing ----------------------------------------------------------------------------
 
-    /// A local write was committed; `frozen` if it was frozen in the same transaction.
-    pub fn handle_local_commit(&mut self, now: Time, app: &AppId, frozen: bool) {
+    /// A local write was committed; `frozen` is the number of the manifest if it was frozen in the
+    /// same transaction.
+    pub fn handle_local_commit(
+        &mut self,
+        now: Time,
+        app: &AppId,
+        frozen: Option<ManifestNumber>,
+    ) {
         let config = &self.config;
         let app = self
             .apps
             .entry(app.clone())
             .or_insert_with(|| AppSync::new(AppStart::new(app.clone()), now, config));
-        if frozen && matches!(app.push, Push::Idle) {
-            app.push = Push::Ready;
-        } else if !frozen {
-            app.outbox = true;
+        match frozen {
+            Some(n) => {
+                app.book.own_n = app.book.own_n.max(n);
+                if app.push == Push::Idle {
+                    app.push = Push::Ready;
+                }
+            }
+            None => app.outbox = true,
         }
         self.pump(now);
     }
@@ -599,6 +612,11 @@ impl Engine {
     /// When the app's pages last reached the server's head.
     pub fn proved(&self, app: &AppId) -> Option<Time> {
         self.apps.get(app).and_then(|app| app.proved)
+    }
+
+    /// When chain, key ring and app list were last read.
+    pub fn account_read(&self) -> Option<Time> {
+        self.account.read
     }
 
     /// Whether a local write may be frozen in its own transaction: nothing of the app is frozen,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proof::Replica;
+use tidings_wire::sync::ManifestMark;
 use tidings_wire::{AppId, Generation, ManifestNumber, Position, StartId};
 
 use crate::facts::{BlobFact, LaneKey, ManifestFact};
@@ -63,6 +64,8 @@ pub struct AppStart {
     pub unplaced: BTreeSet<Position>,
     /// The newest accepted manifest of each other replica.
     pub manifests: Vec<ManifestFact>,
+    /// What a linked device said, when this one was linked, that the server must show at least.
+    pub floors: BTreeMap<Replica, ManifestMark>,
     /// Number of the last manifest that this incarnation signed; 0 before the first.
     pub own_n: ManifestNumber,
     /// Number of the last one that the server was known to hold.
@@ -83,6 +86,7 @@ impl AppStart {
             staged: Vec::new(),
             unplaced: BTreeSet::new(),
             manifests: Vec::new(),
+            floors: BTreeMap::new(),
             own_n: ManifestNumber(0),
             own_acked: ManifestNumber(0),
             frozen: false,

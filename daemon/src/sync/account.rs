@@ -1,0 +1,390 @@
+//! The account's flows that need no second computer: creating it, reading its chain and key ring,
+//! listing its devices.
+
+use std::sync::Arc;
+
+use tidings_client::remote::{ClientError, ConfigError, SyncClient};
+use tidings_crypto::pairing::{CodeError, PairingError};
+use tidings_crypto::{DeviceKeys, Keyring, entries, random};
+use tidings_proof::{DeviceKind, Relation, SealedEarlier, SignedEntry, Wrap};
+use tidings_wire::account::{AppendChainRequest, ChainQuery, CreateAccountRequest};
+use tidings_wire::linking::{AccountAnswer, DeviceInfo, DeviceRole, Setup};
+use tidings_wire::{AccountId, Code, limits};
+
+use super::Shared;
+use super::remote::client_of;
+use super::tasks::{decode64, encode64};
+use crate::store::StoreError;
+use crate::vault::{AccountRecord, KeystoreError, KeystoreKind, Secrets, Unlocked, Vault, VaultError};
+
+/// What a person asks for when this computer joins an account, or makes one.
+#[derive(Debug, Clone)]
+pub struct SetupRequest {
+    /// The server's URL.
+    pub url: String,
+    /// The invite code, for a new account.
+    pub invite: Option<String>,
+    /// The rest.
+    pub setup: Setup,
+}
+
+/// Why an account could not be made, or a computer not linked.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// There is an account already.
+    #[error("this computer is linked to an account already")]
+    Present,
+    /// There is none.
+    #[error("this computer is not linked to an account")]
+    Missing,
+    /// The server's address or authority cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The server refused or could not be reached.
+    #[error(transparent)]
+    Server(#[from] ClientError),
+    /// The server's answer cannot be what a sound server sends.
+    #[error("the server's answer cannot be right: {0}")]
+    Malformed(&'static str),
+    /// The keystore.
+    #[error(transparent)]
+    Keystore(#[from] KeystoreError),
+    /// Keys, chain or store.
+    #[error(transparent)]
+    Vault(VaultError),
+    /// The typed code is not one.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+    /// The pairing failed.
+    #[error(transparent)]
+    Pairing(#[from] PairingError),
+    /// The code's time is over, or nobody answered.
+    #[error("nobody typed the code in time")]
+    Expired,
+    /// The other computer gave up.
+    #[error("the other computer gave up")]
+    Stopped,
+    /// The name is too long.
+    #[error("a computer's name has at most {} bytes", entries::NAME)]
+    NameTooLong,
+}
+
+impl From<VaultError> for LinkError {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::Keystore(error) => Self::Keystore(error),
+            error => Self::Vault(error),
+        }
+    }
+}
+
+impl From<StoreError> for LinkError {
+    fn from(error: StoreError) -> Self {
+        Self::Vault(VaultError::Store(error))
+    }
+}
+
+/// Why chain or key ring could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error("the server's answer cannot be right: {0}")]
+    Malformed(&'static str),
+}
+
+impl From<ReadError> for LinkError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Client(error) => Self::Server(error),
+            ReadError::Vault(error) => error.into(),
+            ReadError::Malformed(what) => Self::Malformed(what),
+        }
+    }
+}
+
+/// Makes an account: genesis, first wrap, invite; then names the first device.
+pub(super) async fn create(
+    shared: &Arc<Shared>,
+    request: SetupRequest,
+) -> Result<AccountAnswer, LinkError> {
+    let _one = shared.changing.lock().await;
+    if shared.vault.account().await?.is_some() {
+        return Err(LinkError::Present);
+    }
+    let setup = prepare(shared, &request).await?;
+    let client = client_of(&request.url, setup.authority.clone(), shared.settings.timeouts)?;
+    let rng = &mut random::system();
+    let keys = Arc::new(DeviceKeys::generate(rng));
+    let genesis = entries::genesis(&keys, rng).map_err(VaultError::Build)?;
+    let mut keyring = Keyring::new(genesis.chain.account());
+    if let Some((epoch, secret)) = genesis.secret {
+        keyring.insert(&genesis.chain, epoch, secret).map_err(VaultError::Keyring)?;
+    }
+    let secrets = Secrets { keys: Arc::clone(&keys), keyring };
+    // The secret lies here before the server holds anything that it opens.
+    shared.vault.keystore().save(setup.keystore, &secrets).await?;
+    let answer = client
+        .create_account(&CreateAccountRequest {
+            genesis: encode64(&genesis.entry.encode()),
+            wraps: genesis.wraps.iter().map(|wrap| encode64(&wrap.encode())).collect(),
+            invite: request.invite,
+        })
+        .await?;
+    if answer.account_id != genesis.chain.account() {
+        return Err(LinkError::Malformed("it names another account than the one that was made"));
+    }
+    let record = AccountRecord {
+        account: answer.account_id,
+        device: keys.id(),
+        server: answer.server_id,
+        url: request.url,
+        authority: setup.authority.map(Into::into),
+        keystore: setup.keystore,
+        name: setup.name,
+        joining: false,
+    };
+    let given = self::answer(&record);
+    let (device, name) = (record.device, record.name.clone());
+    shared.vault.found(record, secrets, vec![genesis.entry]).await?;
+    // A name is a comfort: without it the account works all the same.
+    if let Err(error) = name_device(&shared.vault, &client, device, &name).await {
+        tracing::warn!(%error, "this computer's name could not be told to the account");
+    }
+    shared.founded.notify_one();
+    Ok(given)
+}
+
+/// What of a setup was chosen, with what was not.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    pub(super) authority: Option<Vec<u8>>,
+    pub(super) name: String,
+    pub(super) keystore: KeystoreKind,
+}
+
+pub(super) async fn prepare(
+    shared: &Shared,
+    request: &SetupRequest,
+) -> Result<Prepared, LinkError> {
+    let setup = &request.setup;
+    let name = setup.name.clone().unwrap_or_else(host_name);
+    if name.len() > entries::NAME {
+        return Err(LinkError::NameTooLong);
+    }
+    let keystore = match &setup.keystore {
+        Some(kind) => kind.parse()?,
+        None => shared.vault.keystore().choose().await,
+    };
+    let authority = setup.authority.clone().map(String::into_bytes);
+    Ok(Prepared { authority, name, keystore })
+}
+
+/// The computer's host name, shortened at a character.
+fn host_name() -> String {
+    let uname = rustix::system::uname();
+    let mut name = uname.nodename().to_string_lossy().into_owned();
+    while name.len() > entries::NAME {
+        name.pop();
+    }
+    if name.is_empty() { "computer".to_owned() } else { name }
+}
+
+/// The account as apps and command line see it.
+pub(super) fn answer(record: &AccountRecord) -> AccountAnswer {
+    AccountAnswer {
+        account: record.account,
+        device: record.device,
+        name: record.name.clone(),
+        url: record.url.clone(),
+        server: record.server,
+        keystore: record.keystore.to_string(),
+    }
+}
+
+/// Every device that ever was in the account, in the order of their linking.
+pub(super) fn devices(shared: &Shared) -> Result<Vec<DeviceInfo>, LinkError> {
+    let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
+    let mut devices: Vec<_> = unlocked.chain.devices().iter().collect();
+    devices.sort_by_key(|(_, device)| device.added);
+    Ok(devices.into_iter().filter_map(|(id, _)| device_info(&unlocked, *id)).collect())
+}
+
+/// One device; none if it is not in the chain.
+pub(super) fn device_info(
+    unlocked: &Unlocked,
+    id: tidings_wire::DeviceId,
+) -> Option<DeviceInfo> {
+    let device = unlocked.chain.devices().get(&id)?;
+    let sealed = device.name.as_ref();
+    let name = sealed.and_then(|sealed| entries::open_name(&unlocked.keyring, id, sealed));
+    Some(DeviceInfo {
+        id,
+        name,
+        kind: match device.public.kind {
+            DeviceKind::Computer => DeviceRole::Computer,
+            DeviceKind::Paper => DeviceRole::Paper,
+        },
+        this: id == unlocked.record.device,
+        active: device.is_active(),
+    })
+}
+
+/// Reads the chain on from the pinned head and takes what extends it. Gives how the server's
+/// stands to the pinned one: `Same` or `Later` (taken), `Earlier` (shorter), `Fork`.
+pub(super) async fn read_chain(
+    vault: &Vault,
+    client: &SyncClient,
+) -> Result<Relation, ReadError> {
+    let mut relation = Relation::Same;
+    loop {
+        let unlocked = vault.unlocked().ok_or(VaultError::Locked)?;
+        let pinned = unlocked.chain.head();
+        let query = ChainQuery {
+            account_id: unlocked.record.account,
+            from: unlocked.chain.next_index().0,
+        };
+        let answer = client.chain(&query).await?;
+        if answer.entries.is_empty() {
+            return Ok(match unlocked.chain.relation(answer.head) {
+                Relation::Same => relation,
+                Relation::Earlier => Relation::Earlier,
+                // It names more than it gives, or something else at our head.
+                Relation::Later | Relation::Fork => Relation::Fork,
+            });
+        }
+        let entries = decode_entries(&answer.entries)?;
+        let follows = entries.first().is_some_and(|entry| entry.entry.prev == pinned.hash);
+        if !follows {
+            return Ok(Relation::Fork);
+        }
+        vault.extend_chain(entries).await?;
+        relation = Relation::Later;
+    }
+}
+
+/// Reads a whole chain from its genesis on.
+pub(super) async fn read_whole_chain(
+    client: &SyncClient,
+    account: AccountId,
+) -> Result<Vec<SignedEntry>, ReadError> {
+    let mut entries: Vec<SignedEntry> = Vec::new();
+    loop {
+        let from = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        let answer = client.chain(&ChainQuery { account_id: account, from }).await?;
+        if answer.entries.is_empty() {
+            return Ok(entries);
+        }
+        entries.extend(decode_entries(&answer.entries)?);
+        // More than any account's: each entry is at least a signature of an active device.
+        if entries.len() > MOST_ENTRIES {
+            return Err(ReadError::Malformed("its device chain has no end"));
+        }
+    }
+}
+
+/// Most entries of a chain that a new device folds.
+const MOST_ENTRIES: usize = 1 << 16;
+
+fn decode_entries(texts: &[String]) -> Result<Vec<SignedEntry>, ReadError> {
+    let malformed = ReadError::Malformed("an entry of the device chain is not one");
+    if texts.len() > limits::CHAIN_PAGE {
+        return Err(ReadError::Malformed("it gives more of the device chain than a page holds"));
+    }
+    let decode = |text: &String| SignedEntry::decode(&decode64(text)?).ok();
+    texts.iter().map(decode).collect::<Option<_>>().ok_or(malformed)
+}
+
+/// Reads the key ring where secrets of epochs are missing, and takes those that fit the chain.
+pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<(), ReadError> {
+    let unlocked = vault.unlocked().ok_or(VaultError::Locked)?;
+    let missing = |keyring: &Keyring| {
+        unlocked.chain.epochs().keys().any(|epoch| !keyring.contains(*epoch))
+    };
+    if !missing(&unlocked.keyring) {
+        return Ok(());
+    }
+    let answer = client.keyring().await?;
+    let mut keyring = unlocked.keyring.clone();
+    let before = keyring.epochs().count();
+    // From the newest down, so that each sealed earlier secret finds the one that seals it.
+    for epoch in answer.epochs.iter().rev() {
+        if let Some(wrap) = &epoch.wrap {
+            let wrap = decode64(wrap).and_then(|bytes| Wrap::decode(&bytes).ok());
+            let wrap = wrap.ok_or(ReadError::Malformed("a wrapped secret is not one"))?;
+            if wrap.device == unlocked.record.device
+                && !keyring.contains(wrap.epoch)
+                && let Err(error) = keyring.accept_wrap(&unlocked.chain, &unlocked.keys, &wrap)
+            {
+                tracing::warn!(%error, "a wrapped secret was refused");
+            }
+        }
+        if let Some(sealed) = &epoch.earlier {
+            let sealed = decode64(sealed).and_then(|bytes| SealedEarlier::decode(&bytes).ok());
+            let sealed = sealed.ok_or(ReadError::Malformed("a sealed secret is not one"))?;
+            if !keyring.contains(sealed.seals)
+                && let Err(error) = keyring.accept_earlier(&unlocked.chain, &sealed)
+            {
+                tracing::warn!(%error, "a sealed secret was refused");
+            }
+        }
+    }
+    if keyring.epochs().count() > before {
+        vault.replace_keyring(keyring).await?;
+    }
+    Ok(())
+}
+
+/// Appends an entry to the chain, made anew as often as another one came first. `make` gives the
+/// request for the chain as it is.
+pub(super) async fn append(
+    vault: &Vault,
+    client: &SyncClient,
+    mut make: impl FnMut(&Unlocked) -> Result<entries::NewEntry, VaultError>,
+) -> Result<(), LinkError> {
+    const TRIES: usize = 5;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let unlocked = vault.unlocked().ok_or(LinkError::Missing)?;
+        let new = make(&unlocked)?;
+        match client.append_chain(&request(unlocked.record.account, &new)).await {
+            Ok(_) => {
+                vault.extend_chain(vec![new.entry]).await?;
+                return Ok(());
+            }
+            Err(error) if error.code() == Some(Code::ChainMoved) => {
+                read_chain(vault, client).await?;
+                last = Some(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(last.map_or(LinkError::Malformed("its device chain does not stand still"), Into::into))
+}
+
+/// The request that appends an entry.
+pub(super) fn request(account: AccountId, new: &entries::NewEntry) -> AppendChainRequest {
+    AppendChainRequest {
+        account_id: account,
+        entry: encode64(&new.entry.encode()),
+        wraps: new.wraps.iter().map(|wrap| encode64(&wrap.encode())).collect(),
+        earlier: new.earlier.as_ref().map(|earlier| encode64(&earlier.encode())),
+    }
+}
+
+/// Tells the account what a device is called.
+pub(super) async fn name_device(
+    vault: &Vault,
+    client: &SyncClient,
+    device: tidings_wire::DeviceId,
+    name: &str,
+) -> Result<(), LinkError> {
+    append(vault, client, |unlocked| {
+        let Unlocked { keys, chain, keyring, .. } = unlocked;
+        entries::name_device(keys, chain, keyring, device, name, &mut random::system())
+            .map_err(VaultError::Build)
+    })
+    .await
+}

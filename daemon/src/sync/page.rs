@@ -1,0 +1,315 @@
+//! A page of a pull: verified and opened before anything is believed, then stored with its cursor
+//! in one transaction.
+
+use std::collections::BTreeMap;
+
+use tidings_engine::{
+    Arrived, BlobFact, ChainVerdict, EntryFact, LaneKey, ManifestFact, PageFacts, PagePlan, Source,
+    Unreadable,
+};
+use tidings_proof::{Relation, Replica as ReplicaId, SignedManifest};
+use tidings_tables::Body;
+use tidings_wire::sync::{ChainHead, Entry, Item, PullResponse};
+use tidings_wire::{AppId, Position, Seq, limits};
+
+use super::records::{self, Quarantined, QuarantineKey, StagedBlob};
+use crate::replica::{RemotePush, Replica, RowDelta};
+use crate::store::{CommitError, Durability, StoreError, Txn};
+use crate::vault::{NotOpened, Unlocked};
+
+/// A page with everything that could be opened of it.
+#[derive(Debug)]
+pub struct OpenedPage {
+    /// What the engine judges.
+    pub facts: PageFacts,
+    entries: Vec<OpenedEntry>,
+    manifests: Vec<(ReplicaId, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct OpenedEntry {
+    at: QuarantineKey,
+    bytes: Option<Vec<u8>>,
+    place: Option<(LaneKey, Seq)>,
+    body: Option<Body>,
+}
+
+/// How a head that somebody named stands to the pinned chain.
+pub fn chain_verdict(unlocked: &Unlocked, head: ChainHead) -> ChainVerdict {
+    match unlocked.chain.relation(head) {
+        Relation::Same | Relation::Earlier => ChainVerdict::Known,
+        Relation::Later => ChainVerdict::Ahead,
+        Relation::Fork => ChainVerdict::Fork,
+    }
+}
+
+/// Verifies and opens every entry and manifest of an answer. Slow: not for async threads.
+pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> OpenedPage {
+    let mut entries = Vec::with_capacity(response.entries.len());
+    let mut facts = Vec::with_capacity(response.entries.len());
+    let mut at = QuarantineKey { position: Position(0), index: 0 };
+    for Entry { position, item, .. } in response.entries {
+        let again = at.position == position && !entries.is_empty();
+        at = QuarantineKey { position, index: if again { at.index.saturating_add(1) } else { 0 } };
+        let (arrived, entry) = open_entry(unlocked, app, at, item);
+        facts.push(EntryFact { position, arrived });
+        entries.push(entry);
+    }
+    let mut manifests = Vec::new();
+    let mut manifest_facts = Vec::new();
+    for bytes in response.manifests {
+        let verified = SignedManifest::decode(&bytes)
+            .ok()
+            .filter(|signed| signed.manifest.app == *app)
+            .and_then(|signed| signed.verify(&unlocked.chain).ok());
+        if let Some(verified) = verified {
+            let verdict = chain_verdict(unlocked, verified.manifest().chain);
+            manifests.push((verified.manifest().replica, bytes.into()));
+            manifest_facts.push(ManifestFact::new(&verified, verdict));
+        }
+    }
+    let cursor: Vec<u8> = response.cursor.into();
+    OpenedPage {
+        facts: PageFacts {
+            generation: response.generation,
+            start: response.start,
+            reset: response.reset.map(|reset| reset.common),
+            entries: facts,
+            cursor: if cursor.len() <= limits::CURSOR { cursor } else { Vec::new() },
+            position: response.position,
+            part: response.part,
+            has_more: response.has_more,
+            head: response.head,
+            heads: response.manifest_heads,
+            manifests: manifest_facts,
+            chain: chain_verdict(unlocked, response.chain),
+            epoch_known: unlocked.keyring.contains(response.epoch),
+        },
+        entries,
+        manifests,
+    }
+}
+
+fn open_entry(
+    unlocked: &Unlocked,
+    app: &AppId,
+    at: QuarantineKey,
+    item: Item,
+) -> (Arrived, OpenedEntry) {
+    let bytes: Vec<u8> = match item {
+        Item::Blob(bytes) => bytes.into(),
+        // Runs come with compaction; until then they are kept for the release that reads them.
+        Item::Run(bytes) | Item::Part(_, bytes) => {
+            let entry = OpenedEntry { at, bytes: Some(bytes.into()), place: None, body: None };
+            return (Arrived::Unreadable(Unreadable::NeedsNewer), entry);
+        }
+        Item::Damaged => {
+            let entry = OpenedEntry { at, bytes: None, place: None, body: None };
+            return (Arrived::Unreadable(Unreadable::Damaged), entry);
+        }
+    };
+    let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    let (header, hash, body) = match unlocked.open(app, &bytes) {
+        Ok(opened) => (opened.header, opened.hash, Some(opened.body)),
+        Err(NotOpened::Sealed { header, hash }) => (*header, hash, None),
+        Err(error) => {
+            let reason = match error {
+                NotOpened::NeedsNewer => Unreadable::NeedsNewer,
+                _ => Unreadable::Unverified,
+            };
+            let entry = OpenedEntry { at, bytes: Some(bytes), place: None, body: None };
+            return (Arrived::Unreadable(reason), entry);
+        }
+    };
+    let lane = LaneKey { replica: header.lane.replica, tag: header.lane.tag };
+    let (seq, prev, opens) = (header.seq, header.prev, body.is_some());
+    let fact = BlobFact { lane, seq, prev, hash, size, opens };
+    let entry = OpenedEntry { at, bytes: Some(bytes), place: Some((lane, seq)), body };
+    (Arrived::Blob(fact), entry)
+}
+
+/// The facts of a stored blob that waits, as they were when it came; none if it does not verify
+/// any more.
+pub fn staged_fact(
+    unlocked: &Unlocked,
+    app: &AppId,
+    blob: &StagedBlob,
+) -> Option<tidings_engine::StagedFact> {
+    let at = QuarantineKey { position: blob.position, index: 0 };
+    match open_entry(unlocked, app, at, Item::Blob(blob.bytes.clone())) {
+        (Arrived::Blob(fact), _) => {
+            Some(tidings_engine::StagedFact { blob: fact, position: blob.position })
+        }
+        (Arrived::Unreadable(_), _) => None,
+    }
+}
+
+/// Stores what the plan says of a page: rows, log, lanes, manifests, quarantine and cursor.
+///
+/// # Errors
+/// Nothing was stored then.
+pub async fn store_page(
+    replica: &Replica,
+    unlocked: &Unlocked,
+    page: OpenedPage,
+    plan: &PagePlan,
+    now_ms: i64,
+) -> Result<(), CommitError<StoreError>> {
+    let app = plan.app.clone();
+    let OpenedPage { entries, manifests, .. } = page;
+    let waiting = read_waiting(replica, &app, plan).await?;
+    let mut entries: Vec<Option<OpenedEntry>> = entries.into_iter().map(Some).collect();
+
+    let mut pushes: Vec<(Position, RemotePush)> = Vec::new();
+    for (position, source) in &plan.apply {
+        let body = match source {
+            Source::Entry(index) => entries.get_mut(*index).and_then(|entry| {
+                entry.as_mut().and_then(|entry| entry.body.take())
+            }),
+            Source::Staged(lane, seq) => waiting
+                .get(&(*lane, *seq))
+                .and_then(|blob| unlocked.open(&app, &blob.bytes).ok())
+                .map(|opened| opened.body),
+        };
+        let Some(body) = body else {
+            let what = "a blob that opened before does not open now".to_owned();
+            return Err(CommitError::Panicked(what));
+        };
+        match pushes.last_mut() {
+            Some((last, push)) if last == position => push.deltas.extend(deltas(body)),
+            _ => {
+                let push = RemotePush { deltas: deltas(body).collect(), bulk: false };
+                pushes.push((*position, push));
+            }
+        }
+    }
+    let pushes = pushes.into_iter().map(|(_, push)| push).collect();
+
+    let mut take = |index: &usize| entries.get_mut(*index).and_then(Option::take);
+    let quarantined: Vec<OpenedEntry> = plan.quarantine.iter().filter_map(&mut take).collect();
+    let staged: Vec<OpenedEntry> = plan.stage.iter().filter_map(&mut take).collect();
+    let accepted: Vec<(ReplicaId, Vec<u8>)> =
+        plan.manifests.iter().filter_map(|index| manifests.get(*index).cloned()).collect();
+    let durability = if plan.durable { Durability::Synced } else { Durability::Relaxed };
+    let plan = plan.clone();
+    let also_app = app.clone();
+    let also = move |txn: &mut Txn<'_>| {
+        let app = &also_app;
+        for entry in quarantined {
+            put_quarantine(txn, app, entry, now_ms)?;
+        }
+        for entry in staged {
+            if let (Some((lane, seq)), Some(bytes)) = (entry.place, entry.bytes) {
+                let blob = StagedBlob { position: entry.at.position, bytes: bytes.into() };
+                records::stage(txn, app, &lane, seq, &blob)?;
+            }
+        }
+        settle_quarantine(txn, app, &plan)?;
+        unstage(txn, app, &plan, &waiting, now_ms)?;
+        for (lane, state) in &plan.lanes {
+            records::put_lane(txn, app, lane, state)?;
+        }
+        for (replica, bytes) in &accepted {
+            records::put_manifest(txn, app, replica, bytes)?;
+        }
+        records::put_record(txn, app, &plan.record)
+    };
+    replica.apply(&app, pushes, durability, also).await?;
+    Ok(())
+}
+
+/// Rows of an opened body, as the replica takes them.
+pub fn deltas(body: Body) -> impl Iterator<Item = RowDelta> {
+    let table = body.table;
+    body.deltas
+        .into_iter()
+        .map(move |(row, delta)| RowDelta { table: table.clone(), row, delta })
+}
+
+type Waiting = BTreeMap<(LaneKey, Seq), StagedBlob>;
+
+/// The staged blobs that the plan takes.
+async fn read_waiting(
+    replica: &Replica,
+    app: &AppId,
+    plan: &PagePlan,
+) -> Result<Waiting, StoreError> {
+    if plan.unstage.is_empty() {
+        return Ok(Waiting::new());
+    }
+    let (app, wanted) = (app.clone(), plan.unstage.clone());
+    replica
+        .read(move |source| {
+            let mut found = Waiting::new();
+            for (lane, seq) in wanted {
+                if let Some(blob) = records::staged_blob(source, &app, &lane, seq)? {
+                    found.insert((lane, seq), blob);
+                }
+            }
+            Ok::<_, StoreError>(found)
+        })
+        .await
+}
+
+fn put_quarantine(
+    txn: &mut Txn<'_>,
+    app: &AppId,
+    entry: OpenedEntry,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let place = entry.place.map(|(lane, seq)| {
+        (lane.replica.device, lane.replica.incarnation, lane.tag, seq)
+    });
+    let bytes = entry.bytes.map(Into::into);
+    let quarantined = Quarantined { bytes, place, explained: false, at_ms: now_ms };
+    records::put_quarantine(txn, app, entry.at, &quarantined)
+}
+
+/// Forgets what came whole after all, and notes what explains a hole.
+fn settle_quarantine(txn: &mut Txn<'_>, app: &AppId, plan: &PagePlan) -> Result<(), StoreError> {
+    if plan.settled.is_empty() && plan.explained.is_empty() {
+        return Ok(());
+    }
+    let mut explained = plan.explained.clone();
+    for (at, mut entry) in records::quarantine(txn, app)? {
+        let settled = entry.place.is_some_and(|(device, incarnation, tag, seq)| {
+            let replica = ReplicaId { device, incarnation };
+            plan.settled.contains(&(LaneKey { replica, tag }, seq))
+        });
+        if settled {
+            records::delete_quarantine(txn, app, at)?;
+        } else if entry.place.is_none()
+            && !entry.explained
+            && let Some(index) = explained.iter().position(|position| *position == at.position)
+        {
+            explained.swap_remove(index);
+            entry.explained = true;
+            records::put_quarantine(txn, app, at, &entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes staged blobs away; those that were not applied, because they do not open, go into
+/// quarantine.
+fn unstage(
+    txn: &mut Txn<'_>,
+    app: &AppId,
+    plan: &PagePlan,
+    waiting: &Waiting,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    for (lane, seq) in &plan.unstage {
+        let applied = plan.apply.iter().any(|(_, source)| *source == Source::Staged(*lane, *seq));
+        if !applied && let Some(blob) = waiting.get(&(*lane, *seq)) {
+            // Far above the numbers that entries of a page get, so that none is overwritten.
+            let index = u32::try_from(seq.0 & 0x7fff_ffff).unwrap_or(0) | 0x8000_0000;
+            let at = QuarantineKey { position: blob.position, index };
+            let bytes = Some(blob.bytes.to_vec());
+            let entry = OpenedEntry { at, bytes, place: Some((*lane, *seq)), body: None };
+            put_quarantine(txn, app, entry, now_ms)?;
+        }
+        records::unstage(txn, app, lane, *seq)?;
+    }
+    Ok(())
+}

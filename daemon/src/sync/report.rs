@@ -1,0 +1,181 @@
+//! What the person and the apps are told of the sync side: one state, and alarms in words.
+
+use std::collections::BTreeSet;
+
+use tidings_engine::{Alarm, Engine, Link, Time};
+use tidings_wire::AppId;
+use tidings_wire::local::SyncState;
+
+use super::Shared;
+use crate::clock::utc;
+
+/// The code of the alarm about a clock that is wrong.
+const CLOCK: &str = "clock_differs";
+
+impl Shared {
+    /// Tells state, age of the proof and how far each app is.
+    pub(super) fn report(&self, engine: &Engine, now: Time, unreachable: Option<&str>) {
+        let apps = engine.apps();
+        let whole = apps.iter().all(|app| engine.is_whole(app));
+        let pending = self.status.snapshot().apps.iter().any(|app| app.pending > 0);
+        let (state, reason) = match engine.link(now) {
+            Link::Unlinked => (
+                SyncState::Waiting,
+                Some("the server says that this computer was unlinked".to_owned()),
+            ),
+            Link::Offline(_) => (SyncState::Offline, unreachable.map(str::to_owned)),
+            Link::Connecting => (SyncState::Syncing, Some("connecting".to_owned())),
+            Link::Online | Link::Buffered if whole && !pending => (SyncState::Synced, None),
+            Link::Online | Link::Buffered => (SyncState::Syncing, None),
+        };
+        // The oldest of all proofs is what "synced" can stand on; without the list of apps read
+        // there is none.
+        let proofs = apps.iter().map(|app| engine.proved(app));
+        let proved = proofs.chain([engine.account_read()]).min().flatten();
+        let wall = self.clock.now();
+        let proven_at = proved.map(|at| {
+            let age = i64::try_from(now.since(at).as_millis()).unwrap_or(i64::MAX);
+            utc(wall.saturating_sub(age))
+        });
+        self.status.change(|status| {
+            // Nothing is said to be synced without a proof.
+            status.state = match state {
+                SyncState::Synced if proven_at.is_none() => SyncState::Syncing,
+                state => state,
+            };
+            status.reason = reason;
+            if proven_at.is_some() {
+                status.proven_at = proven_at;
+            }
+        });
+        for app in &apps {
+            let complete = engine.record(app).is_some_and(|record| record.complete);
+            self.status.change_app(app, |status| status.complete = complete);
+        }
+    }
+
+    /// Tells how much of an app lies in quarantine.
+    pub(super) fn report_quarantine(&self, app: &AppId, count: u64) {
+        self.status.change_app(app, |status| status.quarantined = count);
+    }
+
+    /// Tells the alarms as they are now.
+    pub(super) fn report_alarms(&self, alarms: &BTreeSet<Alarm>) {
+        let mut texts: std::collections::BTreeMap<&'static str, String> =
+            std::collections::BTreeMap::new();
+        for alarm in alarms {
+            texts.entry(code(alarm)).or_insert_with(|| message(alarm));
+        }
+        for code in CODES {
+            match texts.get(code) {
+                Some(text) => self.status.raise(code, text.clone(), self.clock.now()),
+                None => self.status.clear(code),
+            }
+        }
+    }
+
+    /// Tells that this computer's clock differs much from the server's, once.
+    pub(super) fn report_clock(&self, offset_ms: i64, now: i64) {
+        let tolerance = i64::try_from(self.settings.clock_tolerance.as_millis());
+        let differs = offset_ms.unsigned_abs() > tolerance.unwrap_or(i64::MAX).unsigned_abs();
+        if differs {
+            let ahead = if offset_ms < 0 { "ahead of" } else { "behind" };
+            let by = span(offset_ms.unsigned_abs());
+            let text = format!("this computer's clock is {by} {ahead} the server's");
+            self.status.raise(CLOCK, text, now);
+        } else {
+            self.status.clear(CLOCK);
+        }
+    }
+}
+
+/// Every code that [`Shared::report_alarms`] may raise.
+const CODES: [&str; 7] = [
+    "rollback",
+    "withheld",
+    "fork",
+    "app_withheld",
+    "chain_rollback",
+    "chain_fork",
+    "no_progress",
+];
+
+fn code(alarm: &Alarm) -> &'static str {
+    match alarm {
+        Alarm::Rollback { .. } => "rollback",
+        Alarm::Withheld { .. } => "withheld",
+        Alarm::Fork { .. } => "fork",
+        Alarm::AppWithheld { .. } => "app_withheld",
+        Alarm::ChainRollback => "chain_rollback",
+        Alarm::ChainFork => "chain_fork",
+        Alarm::NoProgress { .. } => "no_progress",
+    }
+}
+
+fn message(alarm: &Alarm) -> String {
+    match alarm {
+        Alarm::Rollback { app, .. } => {
+            format!("your server shows less of {app} than it showed before")
+        }
+        Alarm::Withheld { app, .. } => {
+            format!("your server is hiding changes of {app} that another computer wrote")
+        }
+        Alarm::Fork { app, .. } => {
+            format!("your server shows your computers different histories of {app}")
+        }
+        Alarm::AppWithheld { app } => {
+            format!("your server is hiding the app {app} that another computer uses")
+        }
+        Alarm::ChainRollback => "your server shows fewer linked computers than before".to_owned(),
+        Alarm::ChainFork => {
+            "your server shows another list of linked computers than this one knows".to_owned()
+        }
+        Alarm::NoProgress { app } => {
+            format!("your server sends the same changes of {app} again and again")
+        }
+    }
+}
+
+/// A span in the largest unit that fits.
+fn span(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        assert_eq!(span(365 * 86_400_000), "365 d");
+        assert_eq!(span(3_600_000), "60 min");
+        assert_eq!(span(90_000), "90 s");
+        assert_eq!(span(3 * 3_600_000), "3 h");
+    }
+
+    #[test]
+    fn every_alarm_has_a_listed_code() {
+        let app: AppId = "notes".parse().unwrap();
+        let replica = tidings_proof::Replica {
+            device: tidings_wire::DeviceId([0; 16]),
+            incarnation: tidings_wire::Incarnation([0; 8]),
+        };
+        let lane = tidings_engine::LaneKey { replica, tag: tidings_wire::TableTag([0; 16]) };
+        let all = [
+            Alarm::Rollback { app: app.clone(), replica },
+            Alarm::Withheld { app: app.clone(), lane },
+            Alarm::Fork { app: app.clone(), replica },
+            Alarm::AppWithheld { app: app.clone() },
+            Alarm::ChainRollback,
+            Alarm::ChainFork,
+            Alarm::NoProgress { app },
+        ];
+        assert!(all.iter().all(|alarm| CODES.contains(&code(alarm))));
+    }
+}

@@ -1,0 +1,477 @@
+//! What one order of the engine comes to: a call to the server or a job of the store, as a future
+//! that ends in an [`Event`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings_client::remote::{ClientError, PullFilter, Replica as Puller, SyncClient};
+use tidings_crypto::answer_challenge;
+use tidings_engine::{
+    AccountFacts, ChainVerdict, EngineStart, Failure, PagePlan, PullOrder, PushAnswer, PushFailure,
+    RenewCause, Testimony,
+};
+use tidings_proof::signin::Challenge;
+use tidings_proof::{Relation, Signature};
+use tidings_wire::auth::{Action, ChallengeRequest, TokenRequest};
+use tidings_wire::sync::{PushRequest, PushResponse};
+use tidings_wire::{AppId, ManifestNumber};
+
+use super::account::{read_chain, read_keyring};
+use super::freeze::{self, FreezeError, Freezer};
+use super::page::{self, OpenedPage, chain_verdict};
+use super::remote::{failure, push_failure};
+use super::{Shared, quarantine, records, renew, start};
+use crate::replica::Replica;
+use crate::store::{CommitError, Durability, StoreError};
+use crate::vault::{Unlocked, VaultError};
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A token, its life and the client that carries it.
+    Token(SyncClient, Duration),
+    TokenFailed(Failure),
+    Account(AccountFacts),
+    AccountFailed(Failure),
+    Page(PullOrder, Box<OpenedPage>, Arc<Unlocked>),
+    PullFailed(PullOrder, Failure),
+    Stored(Box<PagePlan>, u64),
+    Frozen { app: AppId, n: Option<ManifestNumber>, outbox: bool },
+    FreezeFailed(AppId),
+    Pushed { app: AppId, ticket: u64, answer: PushAnswer, outbox: bool },
+    PushFailed { app: AppId, ticket: u64, failure: PushFailure },
+    Renewed(Box<EngineStart>),
+    RenewFailed(RenewCause, bool),
+    /// Something left the quarantine, so that the engine starts anew from what is stored.
+    Reread(Box<EngineStart>),
+    /// Nothing came of it.
+    Nothing,
+}
+
+/// Signs in: a challenge that the pinned server signs, answered by the device's key.
+pub(super) async fn sign_in(
+    shared: Arc<Shared>,
+    unlocked: Arc<Unlocked>,
+    client: SyncClient,
+) -> Event {
+    match token(&shared, &unlocked, &client).await {
+        Ok((client, life)) => Event::Token(client, life),
+        Err(failure) => Event::TokenFailed(failure),
+    }
+}
+
+/// Gets a token: the client that carries it, and its life.
+pub(super) async fn token(
+    shared: &Shared,
+    unlocked: &Unlocked,
+    client: &SyncClient,
+) -> Result<(SyncClient, Duration), Failure> {
+    let record = &unlocked.record;
+    let (account_id, device_id) = (record.account, record.device);
+    let asked = shared.clock.now();
+    let request = ChallengeRequest { account_id, device_id };
+    let challenge = client.challenge(&request).await.map_err(note("sign in"))?;
+    shared.learn_time(asked, challenge.now_ms);
+    let answer = answer(unlocked, &challenge).ok_or_else(|| {
+        tracing::warn!("the challenge is not from the server that this account was made on");
+        Failure::Refused
+    })?;
+    let signature = encode64(&answer.0);
+    let request = TokenRequest { account_id, device_id, nonce: challenge.nonce, signature };
+    let token = client.token(&request).await.map_err(note("sign in"))?;
+    // By the server's clock alone: this computer's may be anything.
+    let life = Duration::from_millis(token.expires_ms.saturating_sub(token.now_ms));
+    Ok((client.with_token(&token.token), life))
+}
+
+fn answer(
+    unlocked: &Unlocked,
+    response: &tidings_wire::auth::ChallengeResponse,
+) -> Option<Signature> {
+    let challenge = Challenge {
+        server: unlocked.record.server,
+        account: unlocked.record.account,
+        device: unlocked.record.device,
+        nonce: decode64(&response.nonce)?.try_into().ok()?,
+    };
+    let token_key = decode64(&response.token_key)?.try_into().ok()?;
+    let signature = Signature(decode64(&response.signature)?.try_into().ok()?);
+    answer_challenge(&unlocked.keys, &challenge, &token_key, &signature, Action::SignIn).ok()
+}
+
+/// Reads chain, key ring and app list.
+pub(super) async fn read_account(
+    shared: Arc<Shared>,
+    client: SyncClient,
+    signed_in: bool,
+) -> Event {
+    match account(&shared, &client, signed_in).await {
+        Ok(facts) => Event::Account(facts),
+        Err(failure) => Event::AccountFailed(failure),
+    }
+}
+
+async fn account(
+    shared: &Shared,
+    client: &SyncClient,
+    signed_in: bool,
+) -> Result<AccountFacts, Failure> {
+    let before = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
+    let relation = read_chain(&shared.vault, client).await.map_err(vault_failure)?;
+    if !signed_in {
+        return Err(Failure::Unlinked);
+    }
+    read_keyring(&shared.vault, client).await.map_err(vault_failure)?;
+    let apps = client.apps().await.map_err(note("read the apps"))?;
+    let after = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
+    let changed = before.chain.head() != after.chain.head()
+        || before.keyring.newest() != after.keyring.newest();
+    Ok(AccountFacts {
+        chain: match relation {
+            Relation::Fork => ChainVerdict::Fork,
+            _ => ChainVerdict::Known,
+        },
+        chain_shorter: relation == Relation::Earlier,
+        changed,
+        apps: apps.apps.into_iter().map(|app| app.app_id).collect(),
+    })
+}
+
+/// Pulls a page, verifies and opens it.
+pub(super) async fn pull(
+    shared: Arc<Shared>,
+    client: SyncClient,
+    own: tidings_proof::Replica,
+    order: PullOrder,
+) -> Event {
+    let Some(unlocked) = shared.vault.unlocked() else {
+        return Event::PullFailed(order, Failure::Busy(None));
+    };
+    let puller =
+        Puller { app: order.app.clone(), device: own.device, incarnation: own.incarnation };
+    let filter = PullFilter {
+        tables: (!order.tags.is_empty()).then(|| order.tags.clone()),
+        since_ms: None,
+        limit: Some(order.limit),
+        known: order.known.clone(),
+    };
+    let asked = shared.clock.now();
+    let answer = client.pull_filtered(&puller, order.cursor.as_deref(), &filter).await;
+    let response = match answer {
+        Ok(response) => response,
+        Err(error) => return Event::PullFailed(order, note("pull")(error)),
+    };
+    shared.learn_time(asked, response.now_ms);
+    let (app, keys) = (order.app.clone(), Arc::clone(&unlocked));
+    let opened =
+        tokio::task::spawn_blocking(move || page::open_page(&keys, &app, response)).await;
+    match opened {
+        Ok(page) => Event::Page(order, Box::new(page), unlocked),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be opened");
+            Event::PullFailed(order, Failure::Refused)
+        }
+    }
+}
+
+/// Stores a page as the engine planned.
+pub(super) async fn store(
+    shared: Arc<Shared>,
+    unlocked: Arc<Unlocked>,
+    order: PullOrder,
+    page: OpenedPage,
+    plan: PagePlan,
+) -> Event {
+    let now = shared.clock.now();
+    let stored = page::store_page(&shared.replica, &unlocked, page, &plan, now).await;
+    let counted = match stored {
+        Ok(()) => quarantine::count(&shared.replica, &plan.app).await.map_err(CommitError::Store),
+        Err(error) => Err(error),
+    };
+    match counted {
+        Ok(quarantined) => Event::Stored(Box::new(plan), quarantined),
+        Err(error) => {
+            tracing::warn!(app = %order.app, %error, "a page could not be stored");
+            Event::PullFailed(order, Failure::Busy(None))
+        }
+    }
+}
+
+/// Freezes a prefix of the outbox.
+pub(super) async fn freeze(shared: Arc<Shared>, app: AppId, testimony: Testimony) -> Event {
+    let most = shared.settings.push_bytes;
+    match frozen(&shared, &app, testimony, Some(most)).await {
+        Ok((n, outbox)) => Event::Frozen { app, n, outbox },
+        Err(error) => {
+            tracing::warn!(%app, %error, "the outbox could not be frozen");
+            Event::FreezeFailed(app)
+        }
+    }
+}
+
+/// Signs a manifest without blobs.
+pub(super) async fn sign_manifest(shared: Arc<Shared>, app: AppId, testimony: Testimony) -> Event {
+    match frozen(&shared, &app, testimony, None).await {
+        Ok((n, outbox)) => Event::Frozen { app, n, outbox },
+        Err(error) => {
+            tracing::warn!(%app, %error, "a manifest could not be signed");
+            Event::FreezeFailed(app)
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum OrderError {
+    #[error(transparent)]
+    Freeze(#[from] FreezeError),
+    #[error(transparent)]
+    Commit(#[from] CommitError<FreezeError>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the keys are locked")]
+    Locked,
+}
+
+/// Seals away from the committer, which then only has to store; `most` is none for a manifest
+/// without blobs.
+async fn frozen(
+    shared: &Shared,
+    app: &AppId,
+    testimony: Testimony,
+    most: Option<usize>,
+) -> Result<(Option<ManifestNumber>, bool), OrderError> {
+    let unlocked = shared.vault.unlocked().ok_or(OrderError::Locked)?;
+    let (name, now_ms) = (app.clone(), shared.clock.now());
+    let sealed = shared
+        .replica
+        .read(move |source| {
+            if records::frozen(source, &name)?.is_some() {
+                return Ok(None);
+            }
+            let incarnation = Replica::identity(source)?.incarnation;
+            let freezer = Freezer {
+                unlocked: &unlocked,
+                app: &name,
+                incarnation,
+                testimony: &testimony,
+                now_ms,
+            };
+            match most {
+                Some(most) => freezer.freeze(source, most),
+                None => freezer.bare(source).map(Some),
+            }
+        })
+        .await?;
+    let name = app.clone();
+    let stored = shared
+        .replica
+        .update(app, Durability::Synced, move |txn| {
+            let incarnation = Replica::identity(txn)?.incarnation;
+            let n = match sealed {
+                Some(sealed) => sealed.store(txn, &name, incarnation)?,
+                None => records::frozen(txn, &name)?.map(|frozen| frozen.n),
+            };
+            Ok::<_, FreezeError>((n, outbox_beyond(txn, &name)?))
+        })
+        .await?;
+    Ok(stored)
+}
+
+/// Whether the outbox holds more than what is frozen.
+fn outbox_beyond(
+    source: &impl crate::store::Reader,
+    app: &AppId,
+) -> Result<bool, StoreError> {
+    use crate::replica::outbox;
+
+    let frozen = records::frozen(source, app)?.and_then(|frozen| frozen.through());
+    let after = frozen.unwrap_or_default();
+    Ok(!outbox::after(source, app, after, 1)?.is_empty())
+}
+
+/// Signs a new manifest for the frozen blobs.
+pub(super) async fn resign(shared: Arc<Shared>, app: AppId, testimony: Testimony) -> Event {
+    let Some(unlocked) = shared.vault.unlocked() else { return Event::FreezeFailed(app) };
+    let (name, now_ms) = (app.clone(), shared.clock.now());
+    let signed = shared
+        .replica
+        .update(&app, Durability::Synced, move |txn| {
+            let incarnation = Replica::identity(txn)?.incarnation;
+            let freezer = Freezer {
+                unlocked: &unlocked,
+                app: &name,
+                incarnation,
+                testimony: &testimony,
+                now_ms,
+            };
+            let n = freezer.resign(txn)?;
+            Ok::<_, FreezeError>((n, outbox_beyond(txn, &name)?))
+        })
+        .await;
+    match signed {
+        Ok((n, outbox)) => Event::Frozen { app, n, outbox },
+        Err(error) => {
+            tracing::warn!(%app, %error, "a manifest could not be signed anew");
+            Event::FreezeFailed(app)
+        }
+    }
+}
+
+/// Sends the frozen push; what the server took leaves the outbox before anybody hears of it.
+pub(super) async fn push(
+    shared: Arc<Shared>,
+    client: SyncClient,
+    app: AppId,
+    ticket: u64,
+) -> Event {
+    let name = app.clone();
+    let read = shared.replica.read(move |source| {
+        let Some(frozen) = records::frozen(source, &name)? else { return Ok(None) };
+        Ok::<_, StoreError>(Some((frozen, records::frozen_blobs(source, &name)?)))
+    });
+    let (frozen, blobs) = match read.await {
+        Ok(Some(read)) => read,
+        // A hook's commit failed after it had frozen: there is nothing to send.
+        Ok(None) => return Event::Frozen { app, n: None, outbox: true },
+        Err(error) => {
+            tracing::warn!(%app, %error, "the frozen push cannot be read");
+            let failure = PushFailure::Failed(Failure::Busy(None));
+            return Event::PushFailed { app, ticket, failure };
+        }
+    };
+    let request = PushRequest {
+        blobs: blobs.into_iter().map(Into::into).collect(),
+        manifest: frozen.manifest.clone(),
+    };
+    let response = match client.push(&app, &request).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::debug!(%app, %error, "a push was not taken");
+            return Event::PushFailed { app, ticket, failure: push_failure(&error) };
+        }
+    };
+    let name = app.clone();
+    let settled = shared
+        .replica
+        .update(&app, Durability::Synced, move |txn| {
+            freeze::settle(txn, &name, frozen.incarnation, frozen.n)?;
+            outbox_beyond(txn, &name)
+        })
+        .await;
+    match settled {
+        Ok(outbox) => {
+            let answer = push_answer(&shared, &response);
+            Event::Pushed { app, ticket, answer, outbox }
+        }
+        Err(error) => {
+            tracing::warn!(%app, %error, "an answer to a push could not be stored");
+            let failure = PushFailure::Failed(Failure::Busy(None));
+            Event::PushFailed { app, ticket, failure }
+        }
+    }
+}
+
+fn push_answer(shared: &Shared, response: &PushResponse) -> PushAnswer {
+    let chain = shared.vault.unlocked().map(|unlocked| chain_verdict(&unlocked, response.chain));
+    PushAnswer {
+        generation: response.generation,
+        position: response.position,
+        manifest: response.manifest,
+        chain: chain.unwrap_or(ChainVerdict::Known),
+    }
+}
+
+/// Takes a new incarnation.
+pub(super) async fn renew(shared: Arc<Shared>, cause: RenewCause, refill: bool) -> Event {
+    let Some(unlocked) = shared.vault.unlocked() else { return Event::RenewFailed(cause, refill) };
+    tracing::info!(?cause, refill, "this replica takes a new incarnation");
+    let now = shared.clock.now();
+    if let Err(error) = renew::renew(&shared.replica, &unlocked, refill, now).await {
+        tracing::warn!(%error, "a new incarnation could not be taken");
+        return Event::RenewFailed(cause, refill);
+    }
+    match read_start(&shared, unlocked).await {
+        Ok(start) => Event::Renewed(Box::new(start)),
+        Err(error) => {
+            tracing::warn!(%error, "the new incarnation cannot be read");
+            Event::RenewFailed(cause, false)
+        }
+    }
+}
+
+/// Opens what can be opened now of what lies in quarantine.
+pub(super) async fn retry_quarantine(shared: Arc<Shared>, apps: Vec<AppId>) -> Event {
+    let Some(unlocked) = shared.vault.unlocked() else { return Event::Nothing };
+    let mut any = false;
+    for app in apps {
+        match quarantine::retry(&shared.replica, &unlocked, &app).await {
+            Ok(some) => any |= some,
+            Err(error) => tracing::warn!(%app, %error, "the quarantine could not be tried again"),
+        }
+    }
+    match any {
+        true => read_start(&shared, unlocked)
+            .await
+            .map_or(Event::Nothing, |start| Event::Reread(Box::new(start))),
+        false => Event::Nothing,
+    }
+}
+
+/// Reads what the engine starts from.
+pub(super) async fn read_start(
+    shared: &Shared,
+    unlocked: Arc<Unlocked>,
+) -> Result<EngineStart, StoreError> {
+    shared.replica.read(move |source| start::read(source, &unlocked)).await
+}
+
+fn note(doing: &'static str) -> impl Fn(ClientError) -> Failure {
+    move |error| {
+        tracing::debug!(%error, doing, "a call failed");
+        failure(&error)
+    }
+}
+
+fn vault_failure(error: super::account::ReadError) -> Failure {
+    match error {
+        super::account::ReadError::Client(error) => note("read the account")(error),
+        super::account::ReadError::Vault(error) => {
+            tracing::warn!(%error, "chain or keys could not be taken");
+            match error {
+                VaultError::Store(_) | VaultError::Keystore(_) | VaultError::Locked => {
+                    Failure::Busy(None)
+                }
+                _ => Failure::Refused,
+            }
+        }
+        super::account::ReadError::Malformed(what) => {
+            tracing::warn!(what, "the server's answer is malformed");
+            Failure::Refused
+        }
+    }
+}
+
+/// base64url without padding, as the wire has bytes in JSON.
+pub(super) fn encode64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Reads what [`encode64`] wrote.
+pub(super) fn decode64(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+impl Shared {
+    /// Notes the server's time of an answer that was asked for at `asked` by this clock: the truth
+    /// lies between asking and now, and half way is as good as any.
+    pub(super) fn learn_time(&self, asked: i64, server_ms: u64) {
+        let now = self.clock.now();
+        let half = asked.saturating_add(now.saturating_sub(asked) / 2);
+        let Ok(server) = i64::try_from(server_ms) else { return };
+        let offset = server.saturating_sub(half);
+        self.clock.learn_server_offset(offset);
+        self.report_clock(offset, now);
+    }
+}
