@@ -1,1 +1,26 @@
-//! End to end, crash, vectors and benches.
+//! What the end-to-end tests stand on: real programs on free ports and in homes of their own,
+//! clients of both, a proxy that can spoil a connection, and a device and a server made by hand.
+//!
+//! Nothing here hopes: whatever is waited for has a deadline, and a failure prints what every
+//! program said. A test keeps the [`House`] for as long as it runs; dropping it ends everything.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by a panic that says what is wrong"
+)]
+
+pub mod device;
+pub mod house;
+pub mod process;
+pub mod programs;
+pub mod proxy;
+pub mod server;
+pub mod wait;
+
+pub use device::{Device, Follower};
+pub use house::House;
+pub use process::Process;
+pub use proxy::Proxy;
+pub use server::Server;
+pub use wait::{DEADLINE, eventually, within};

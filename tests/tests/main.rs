@@ -1,4 +1,12 @@
 //! End to end, with the programs that people run: one test binary, one module per subject.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking; the lints' own exception covers test functions only"
+)]
 
 mod direction;
+mod field;
 mod house;
