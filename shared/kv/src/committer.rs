@@ -202,9 +202,9 @@ impl Writer {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner).begin()?;
         let next = Identity { commit: self.identity.commit + 1, ..self.identity };
         match self.records.commit(writes, next, durability) {
-            Ok(()) => {
+            Ok(reached) => {
                 self.identity = next;
-                self.sync_by = match durability {
+                self.sync_by = match reached {
                     Durability::Synced => None,
                     Durability::Relaxed => {
                         self.sync_by.or_else(|| Some(Instant::now() + self.relaxed_for))

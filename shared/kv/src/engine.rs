@@ -34,11 +34,12 @@ pub trait View: Send + Sync {
 pub trait Engine: View + 'static {
     /// Applies a batch, all of it or nothing. With [`Durability::Synced`] it and every commit
     /// before it have reached the disk when this returns; an empty batch then is just that sync.
+    /// Answers what was done: an engine may sync where relaxed would do.
     ///
     /// # Errors
     /// [`StoreError::StorageFull`] means that nothing was written and the engine goes on. After
     /// any other error the state is unknown and the engine must not be written to again.
-    fn commit(&self, batch: &Batch, durability: Durability) -> Result<(), StoreError>;
+    fn commit(&self, batch: &Batch, durability: Durability) -> Result<Durability, StoreError>;
 
     /// A consistent view, where the engine has such a thing.
     ///

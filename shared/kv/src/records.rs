@@ -92,28 +92,27 @@ impl Records {
         Ok(Some(Identity { store: StoreId(store), commit: u64::from_be_bytes(commit) }))
     }
 
-    /// Commits values as the commit that `identity` names.
+    /// Commits values as the commit that `identity` names; answers how durable it is.
     pub(crate) fn commit(
         &self,
         writes: Vec<Write>,
         identity: Identity,
         durability: Durability,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Durability, StoreError> {
         // Everything up to the engine's own commit only reads, so whatever fails here, a damaged
         // record for one, fails before anything was written.
         let (batch, newly_split) = self.encode(writes, identity)?;
-        let committed = catch_unwind(AssertUnwindSafe(|| self.engine.commit(&batch, durability)));
-        committed.unwrap_or_else(|_| Err(StoreError::unknown("the engine panicked"))).map_err(
-            |error| match error {
-                StoreError::StorageFull { .. } | StoreError::Unknown { .. } => error,
-                error => StoreError::unknown(error),
-            },
-        )?;
+        let committed = catch_unwind(AssertUnwindSafe(|| self.engine.commit(&batch, durability)))
+            .unwrap_or_else(|_| Err(StoreError::unknown("the engine panicked")));
+        let reached = committed.map_err(|error| match error {
+            StoreError::StorageFull { .. } | StoreError::Unknown { .. } => error,
+            error => StoreError::unknown(error),
+        })?;
         if !newly_split.is_empty() {
             let mut split = self.split.write().unwrap_or_else(PoisonError::into_inner);
             split.extend(newly_split);
         }
-        Ok(())
+        Ok(reached)
     }
 
     fn encode(

@@ -42,7 +42,7 @@ impl View for Scripted {
 }
 
 impl Engine for Scripted {
-    fn commit(&self, batch: &Batch, durability: Durability) -> Result<(), StoreError> {
+    fn commit(&self, batch: &Batch, durability: Durability) -> Result<Durability, StoreError> {
         std::thread::sleep(Duration::from_millis(self.1.delay_ms.load(Ordering::SeqCst)));
         if let Some(error) = self.1.errors.lock().unwrap().pop() {
             return Err(error);
@@ -53,7 +53,7 @@ impl Engine for Scripted {
         if durability == Durability::Synced {
             self.1.synced.fetch_add(1, Ordering::SeqCst);
         }
-        Ok(())
+        Ok(durability)
     }
 
     fn view(&self) -> Result<Option<Box<dyn View>>, StoreError> {

@@ -9,9 +9,11 @@ mod committer;
 mod conformance;
 #[cfg(test)]
 mod damage;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod faults;
 #[cfg(test)]
 mod kill;
@@ -19,7 +21,8 @@ mod kill;
 mod model;
 #[cfg(test)]
 mod opening;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod powercut;
 #[cfg(test)]
 mod support;

@@ -169,8 +169,8 @@ impl View for NoSync {
 }
 
 impl Engine for NoSync {
-    fn commit(&self, batch: &Batch, _: Durability) -> Result<(), StoreError> {
-        self.0.commit_without_sync(batch)
+    fn commit(&self, batch: &Batch, _: Durability) -> Result<Durability, StoreError> {
+        self.0.commit_without_sync(batch).map(|()| Durability::Synced)
     }
 
     fn view(&self) -> Result<Option<Box<dyn View>>, StoreError> {

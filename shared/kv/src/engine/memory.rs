@@ -42,7 +42,7 @@ impl View for MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn commit(&self, batch: &Batch, _: Durability) -> Result<(), StoreError> {
+    fn commit(&self, batch: &Batch, _: Durability) -> Result<Durability, StoreError> {
         let mut guard = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let tables = Arc::make_mut(guard.as_mut().ok_or(StoreError::Closed)?);
         for (name, writes) in batch.tables() {
@@ -54,7 +54,7 @@ impl Engine for MemoryEngine {
                 };
             }
         }
-        Ok(())
+        Ok(Durability::Synced)
     }
 
     fn view(&self) -> Result<Option<Box<dyn View>>, StoreError> {

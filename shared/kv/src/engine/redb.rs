@@ -190,12 +190,12 @@ impl View for RedbEngine {
 }
 
 impl Engine for RedbEngine {
-    fn commit(&self, batch: &Batch, durability: Durability) -> Result<(), StoreError> {
+    fn commit(&self, batch: &Batch, durability: Durability) -> Result<Durability, StoreError> {
         let committed = self.with(|database| Ok(write(database, batch, durability)))?;
         match committed {
             Ok(()) => {
                 self.relaxed.store(durability == Durability::Relaxed, Ordering::Relaxed);
-                Ok(())
+                Ok(durability)
             }
             Err(error) => {
                 let harmless = self.faults.only_full() && !self.relaxed.load(Ordering::Relaxed);

@@ -248,8 +248,9 @@ impl View for SledEngine {
 }
 
 impl Engine for SledEngine {
-    /// Relaxed commits are synced too: sled would otherwise show them before they are safe.
-    fn commit(&self, batch: &Batch, _: Durability) -> Result<(), StoreError> {
+    /// Relaxed commits are synced too: sled reuses space that it takes to be free once it has
+    /// flushed, which is safe only if a sync follows at once.
+    fn commit(&self, batch: &Batch, _: Durability) -> Result<Durability, StoreError> {
         self.hide(batch)?;
         self.with(|open| {
             open.apply(batch)?;
@@ -259,7 +260,7 @@ impl Engine for SledEngine {
         })?;
         // Not reached after a failure: readers then keep seeing what is surely durable.
         self.reveal();
-        Ok(())
+        Ok(Durability::Synced)
     }
 
     fn view(&self) -> Result<Option<Box<dyn View>>, StoreError> {
