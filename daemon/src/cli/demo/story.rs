@@ -83,25 +83,29 @@ impl Material {
         sought
     }
 
-    /// The row that is edited: its table, its id, and a column that holds text.
-    fn row_to_edit(&self) -> Option<(&str, &str, Option<(&str, &str)>)> {
-        let (table, rows) = self.rows.iter().next()?;
-        let text = |record: &Record| {
-            let columns = record.iter().filter(|(column, _)| *column != ID);
-            columns
-                .filter_map(|(column, value)| Some((column.clone(), value.as_str()?.to_owned())))
-                .next()
-        };
-        let (id, record) = rows
-            .iter()
-            .find(|(_, record)| text(record).is_some())
-            .or_else(|| rows.iter().next())?;
-        let column = record
-            .iter()
-            .filter(|(column, _)| *column != ID)
-            .find_map(|(column, value)| Some((column.as_str(), value.as_str()?)));
-        Some((table, id, column))
+    /// The row that is edited: the first with text in it, or else the first.
+    fn row_to_edit(&self) -> Result<Edited<'_>, Failure> {
+        let mut rows = self.rows.iter().flat_map(|(table, rows)| {
+            rows.iter().map(move |(id, record)| Edited { table, id, text: first_text(record) })
+        });
+        let first = rows.next();
+        let with_text = first.into_iter().chain(rows).find(|row| row.text.is_some());
+        with_text.or(first).ok_or_else(|| Failure::unexpected("no row to edit"))
     }
+}
+
+/// A row to edit.
+#[derive(Debug, Clone, Copy)]
+struct Edited<'a> {
+    table: &'a str,
+    id: &'a str,
+    /// A column that holds text, and the text.
+    text: Option<(&'a str, &'a str)>,
+}
+
+fn first_text(record: &Record) -> Option<(&str, &str)> {
+    let columns = record.iter().filter(|(column, _)| *column != ID);
+    columns.filter_map(|(column, value)| Some((column.as_str(), value.as_str()?))).next()
 }
 
 /// The play itself.
@@ -281,9 +285,8 @@ impl<'a> Story<'a> {
     }
 
     async fn edit(&mut self) -> Result<(), Failure> {
-        let (table, id, column) =
-            self.material.row_to_edit().ok_or_else(|| Failure::unexpected("no row to edit"))?;
-        let (column, before) = column.unwrap_or(("note", ""));
+        let Edited { table, id, text } = self.material.row_to_edit()?;
+        let (column, before) = text.unwrap_or(("note", ""));
         let after = format!("{before} (edited on the second)");
         let (first, second) = (self.first()?, self.second()?);
         let mut follower = Follower::start(&first.local, &self.app).await?;
@@ -308,8 +311,7 @@ impl<'a> Story<'a> {
     }
 
     async fn measure(&mut self) -> Result<Percentiles, Failure> {
-        let (table, id, _) =
-            self.material.row_to_edit().ok_or_else(|| Failure::unexpected("no row to edit"))?;
+        let Edited { table, id, .. } = self.material.row_to_edit()?;
         let (first, second) = (self.first()?, self.second()?);
         let row = (table, id);
         let times = edits::measure(&second.local, &first.local, &self.app, row, EDITS).await?;
@@ -398,9 +400,7 @@ impl<'a> Story<'a> {
     /// # Errors
     /// A header file cannot be written.
     pub fn invite_to_try(&self) -> Result<(), Failure> {
-        let (table, _, _) =
-            self.material.row_to_edit().ok_or_else(|| Failure::unexpected("no row to edit"))?;
-        let table = percent_encoded(table);
+        let table = percent_encoded(self.material.row_to_edit()?.table);
         let app = &self.app;
         let base = format!("http://localhost/v1/apps/{app}/tables/{table}");
         self.teller.line("")?;
