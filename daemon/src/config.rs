@@ -265,7 +265,7 @@ settings! {
     log_entries: usize = "log.entries", "1000000", "10"..="100000000";
     /// Most bytes that an app's log keeps.
     log_bytes: u64 = "log.bytes", "256MiB", "4KiB"..="64GiB";
-    /// How often logs that changed are trimmed.
+    /// How often what is too old is taken out of logs that changed.
     log_trim: Duration = "log.trim_every", "10m", "100ms"..="1d";
     /// Longest first wait after the server failed; it doubles with each further failure.
     backoff_first: Duration = "sync.backoff_first", "1s", "10ms"..="1m";

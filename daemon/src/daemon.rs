@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, account};
 use crate::api::gate::OwnerToken;
 use crate::api::socket::{self, Socket, SocketError};
+use crate::api::{Api, account};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, RawConfig};
 use crate::home::{Home, HomeError};
 use crate::replica::Replica;
-use crate::replica::log::Retention;
+use crate::replica::log;
 use crate::status::Status;
 use crate::store::{CommitError, Store, StoreError};
 use crate::sync::{Settings, Sync};
@@ -173,6 +173,8 @@ impl Daemon {
         let token = OwnerToken::open(home.data()).map_err(StartError::Token)?;
         let status = Status::new(store.id());
         let replica = Replica::open(store.clone(), clock, status.clone())?;
+        let entries = config.log_entries as u64;
+        replica.limit_logs(log::Limits { entries, bytes: config.log_bytes });
         let socket = match listener {
             Some(listener) => Socket::adopt(listener).map_err(StartError::Passed)?,
             None => Socket::bind(home.socket())?,
@@ -227,9 +229,7 @@ impl Daemon {
     /// # Errors
     /// [`StopError`]; what was acknowledged is safe.
     pub async fn run(self) -> Result<(), StopError> {
-        tell_service_manager(sd_notify::NotifyState::Ready);
         self.shutdown.cancelled().await;
-        tell_service_manager(sd_notify::NotifyState::Stopping);
         self.stopping.cancel();
         // A little more than the connections' own drain time.
         let limit = self.drain + Duration::from_secs(2);
@@ -250,13 +250,6 @@ impl Daemon {
     }
 }
 
-/// Tells systemd, where it started this and waits to hear it.
-fn tell_service_manager(state: sd_notify::NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::debug!(%error, "the service manager could not be told");
-    }
-}
-
 /// The settings of a home: its file, the environment, then what was said at the start.
 fn settings(home: &Home, over: RawConfig) -> Result<Config, ConfigError> {
     let variables = std::env::vars_os()
@@ -264,7 +257,8 @@ fn settings(home: &Home, over: RawConfig) -> Result<Config, ConfigError> {
     RawConfig::default().file(&home.config())?.environment(variables).over(over).resolve()
 }
 
-/// Trims the logs of apps that grew, at start and then at most once per interval.
+/// Takes old changes out of the logs of apps that grew, at start and then at most once per
+/// interval. Their count and size are bounded by the writes themselves.
 async fn trim(replica: Replica, status: Status, config: Config, stopping: CancellationToken) {
     let mut follower = status.follow();
     loop {
@@ -294,11 +288,7 @@ async fn trim_app(
     stopping: &CancellationToken,
 ) -> Result<(), CommitError<StoreError>> {
     let age = i64::try_from(config.log_age.as_millis()).unwrap_or(i64::MAX);
-    let retention = Retention {
-        since: replica.clock().now().saturating_sub(age),
-        entries: config.log_entries as u64,
-        bytes: config.log_bytes,
-    };
-    while !stopping.is_cancelled() && replica.trim(app, retention).await? {}
+    let since = replica.clock().now().saturating_sub(age);
+    while !stopping.is_cancelled() && replica.trim(app, since).await? {}
     Ok(())
 }

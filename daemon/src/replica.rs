@@ -51,6 +51,7 @@ struct Shared {
     status: Status,
     heads: Heads,
     freeze: OnceLock<FreezeHook>,
+    log_limits: OnceLock<log::Limits>,
     outbox: watch::Sender<u64>,
 }
 
@@ -88,6 +89,7 @@ impl Replica {
                 status,
                 heads: Heads::default(),
                 freeze: OnceLock::new(),
+                log_limits: OnceLock::new(),
                 outbox: watch::Sender::new(0),
             }),
         };
@@ -110,6 +112,11 @@ impl Replica {
     /// Sets what freezes the outbox. The first call counts.
     pub fn set_freeze_hook(&self, hook: FreezeHook) {
         let _ = self.shared.freeze.set(hook);
+    }
+
+    /// Sets how much the log of each app keeps. The first call counts.
+    pub fn limit_logs(&self, limits: log::Limits) {
+        let _ = self.shared.log_limits.set(limits);
     }
 
     /// Changes whenever a local write was put into some app's outbox.
@@ -239,20 +246,15 @@ impl Replica {
         })
     }
 
-    /// Trims the log of an app, a part at a time; true if there may be more to do.
+    /// Takes away what an app's log holds from before a time, in Unix milliseconds; a part at a
+    /// time: true if there may be more.
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn trim(
-        &self,
-        app: &AppId,
-        retention: log::Retention,
-    ) -> Result<bool, CommitError<StoreError>> {
-        const PART: usize = 2_000;
+    pub async fn trim(&self, app: &AppId, since: i64) -> Result<bool, CommitError<StoreError>> {
         let trimmed = app.clone();
         // A trim that is lost in a power cut is done again.
-        self.update(app, Durability::Relaxed, move |txn| log::trim(txn, &trimmed, retention, PART))
-            .await
+        self.update(app, Durability::Relaxed, move |txn| log::trim(txn, &trimmed, since)).await
     }
 
     /// Gives back what was reserved and closes the store. Blocks.
@@ -279,6 +281,10 @@ impl std::fmt::Debug for Replica {
 }
 
 impl Shared {
+    fn log_limits(&self) -> log::Limits {
+        self.log_limits.get().copied().unwrap_or_default()
+    }
+
     /// Tells followers and status where an app stands. Runs on the committer's thread, in the
     /// order of commits.
     fn publish(&self, app: &AppId, record: &AppRecord) {
@@ -301,3 +307,6 @@ fn random_incarnation() -> Result<Incarnation, StoreError> {
     })?;
     Ok(Incarnation(bytes))
 }
+
+#[cfg(test)]
+mod tests;

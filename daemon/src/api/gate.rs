@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
@@ -17,6 +18,7 @@ use tidings_tables::{RowId, TableName};
 use tidings_wire::AppId;
 use tidings_wire::local::{CLIENT_HEADER, LogPosition, Origin};
 use tokio::sync::watch;
+use uuid::{ContextV7, Timestamp, Uuid};
 use zeroize::Zeroizing;
 
 use super::Api;
@@ -118,11 +120,12 @@ impl Caller {
 pub struct Gate {
     replica: Replica,
     owner: OwnerToken,
+    ids: Arc<Mutex<ContextV7>>,
 }
 
 impl Gate {
     pub(super) fn new(replica: Replica, owner: OwnerToken) -> Self {
-        Self { replica, owner }
+        Self { replica, owner, ids: Arc::new(Mutex::new(ContextV7::new())) }
     }
 
     /// Who calls, by the bearer token.
@@ -175,6 +178,7 @@ impl Gate {
         let _ = (tables, need);
         Ok(Access {
             replica: self.replica.clone(),
+            ids: Arc::clone(&self.ids),
             app: app.clone(),
             client: caller.client.clone(),
         })
@@ -231,6 +235,7 @@ impl FromRequestParts<Api> for Caller {
 #[derive(Clone)]
 pub struct Access {
     replica: Replica,
+    ids: Arc<Mutex<ContextV7>>,
     app: AppId,
     client: String,
 }
@@ -290,20 +295,22 @@ impl Access {
         self.replica.declare(&self.app, table, declared).await.map_err(ApiError::from)
     }
 
-    /// An id for a row whose app did not choose one: a UUIDv7, which sorts by time.
+    /// An id for a row whose app did not choose one: a UUIDv7, which sorts by time and, of those
+    /// made here, in the order of their making.
     ///
     /// # Errors
-    /// The system has no random bytes.
+    /// Never for a working system.
     pub fn new_row_id(&self) -> Result<RowId, ApiError> {
-        let fault = |what: String| {
-            tracing::error!(%what, "no row id could be made");
-            ApiError::new(Code::Internal, "no row id could be made")
-        };
-        let mut random = [0; 10];
-        getrandom::fill(&mut random).map_err(|error| fault(error.to_string()))?;
         let millis = u64::try_from(self.now()).unwrap_or(0);
-        let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-        RowId::new(id.to_string()).map_err(|error| fault(error.to_string()))
+        let nanos = u32::try_from(millis % 1_000 * 1_000_000).unwrap_or(0);
+        let id = {
+            let context = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            Uuid::new_v7(Timestamp::from_unix(&*context, millis / 1_000, nanos))
+        };
+        RowId::new(id.to_string()).map_err(|error| {
+            tracing::error!(%error, "no row id could be made");
+            ApiError::new(Code::Internal, "no row id could be made")
+        })
     }
 }
 

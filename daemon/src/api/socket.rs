@@ -77,16 +77,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Takes over the socket that the service manager passed, if it did. Called before threads
-    /// start, once.
-    ///
-    /// # Errors
-    /// What was passed cannot be used.
-    pub fn passed() -> io::Result<Option<StdListener>> {
-        listenfd::ListenFd::from_env().take_unix_listener(0)
-    }
-
-    /// Uses a listener that somebody else bound.
+    /// Uses a listener that the service manager bound.
     ///
     /// # Errors
     /// It cannot be made non-blocking.

@@ -8,6 +8,7 @@ use tidings_wire::AppId;
 use tidings_wire::local::{LogPosition, Origin};
 
 use super::changes::{Changes, Stored};
+use super::log;
 use super::meta::{self, AppRecord};
 use super::{Replica, RowDelta};
 use crate::store::{CommitError, Durability, StoreError, Txn};
@@ -57,9 +58,10 @@ impl Replica {
         let durability = if low && !pushes.is_empty() { Durability::Synced } else { durability };
 
         let at = self.shared.clock.now();
+        let limits = self.shared.log_limits();
         let (job_app, app) = (app.clone(), app.clone());
         let job = move |txn: &mut Txn<'_>| {
-            let record = merge(txn, &job_app, pushes, at, durability)?;
+            let record = merge(txn, &job_app, pushes, at, durability, limits)?;
             also(txn)?;
             // `also` may have confirmed something of the outbox.
             let record = meta::app(txn, &job_app)?.or(record);
@@ -83,6 +85,7 @@ fn merge(
     pushes: Vec<RemotePush>,
     at: i64,
     durability: Durability,
+    limits: log::Limits,
 ) -> Result<Option<AppRecord>, StoreError> {
     if pushes.is_empty() {
         return Ok(None);
@@ -103,6 +106,7 @@ fn merge(
     if durability == Durability::Synced {
         record.reserve();
     }
+    log::bound(txn, app, &mut record, limits)?;
     meta::put_app(txn, app, &record)?;
     replica.last_stamp = replica.last_stamp.max(stamps.last());
     meta::put_replica(txn, &replica)?;

@@ -13,6 +13,7 @@ use tidings_tables::{RowId, TableName};
 use tidings_wire::local::{ChangeKind, LogPosition, Origin};
 use tidings_wire::{AppId, Stamp};
 
+use super::keys::LOG;
 use super::meta::{self, AppRecord};
 use super::{Image, keys};
 use crate::store::{Reader, StoreError, Txn, damaged};
@@ -99,8 +100,7 @@ impl StoredImage {
     }
 
     fn read(self, key: &[u8]) -> Result<Image, StoreError> {
-        let columns =
-            decode_object(&self.columns).map_err(|error| damaged(keys::LOG, key, error))?;
+        let columns = decode_object(&self.columns).map_err(|error| damaged(LOG, key, error))?;
         Ok(Image { version: self.version, changed: LogPosition(self.changed), columns })
     }
 }
@@ -128,8 +128,8 @@ impl Entry {
     }
 
     fn decode(key: &[u8], bytes: &[u8]) -> Result<Self, StoreError> {
-        let wrong = |what: &str| damaged(keys::LOG, key, what);
-        let stored: StoredEntry = meta::decode(bytes, keys::LOG, key)?;
+        let wrong = |what: &str| damaged(LOG, key, what);
+        let stored: StoredEntry = meta::decode(bytes, LOG, key)?;
         let event = match (ChangeKind::ALL.get(usize::from(stored.kind)), stored.row) {
             (Some(kind), Some(row)) => Event::Row {
                 kind: *kind,
@@ -186,7 +186,7 @@ pub fn append(
         let bytes = entry.encode();
         record.log_entries += 1;
         record.log_bytes += bytes.len() as u64;
-        txn.put(keys::LOG, keys::position(app, entry.position), bytes)?;
+        txn.put(LOG, keys::position(app, entry.position), bytes)?;
     }
     if count == 0 {
         record.advance();
@@ -210,64 +210,85 @@ pub fn read(
         rows,
     )
     .bytes(bytes);
-    let page = source.range(keys::LOG, &scan)?;
+    let page = source.range(LOG, &scan)?;
     page.iter().map(|(key, value)| Entry::decode(key, value)).collect()
 }
 
 /// The position of the oldest entry kept.
 pub fn oldest(source: &impl Reader, app: &AppId) -> Result<Option<LogPosition>, StoreError> {
-    let page = source.range(keys::LOG, &Scan::prefix(&keys::app(app), 1))?;
+    let page = source.range(LOG, &Scan::prefix(&keys::app(app), 1))?;
     Ok(page.first().and_then(|(key, _)| keys::position_of(key)))
 }
 
-/// How much of a log is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Retention {
-    /// Nothing stored before this time, in Unix milliseconds, is kept.
-    pub since: i64,
-    /// Most entries.
+/// How much of a log is kept at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Entries.
     pub entries: u64,
-    /// Most bytes.
+    /// Bytes.
     pub bytes: u64,
 }
 
-/// Trims away what a log need not keep, at most `rows` entries; true if there may be more. A
-/// transaction is never kept in part: the floor rises past its end.
-pub fn trim(
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 1_000_000, bytes: 256 << 20 }
+    }
+}
+
+/// Takes away what is over the limits, oldest first, in the transaction that added to the log:
+/// so it never grows past them, whatever is written. The caller stores the record.
+pub fn bound(
     txn: &mut Txn<'_>,
     app: &AppId,
-    retention: Retention,
-    rows: usize,
-) -> Result<bool, StoreError> {
+    record: &mut AppRecord,
+    limits: Limits,
+) -> Result<(), StoreError> {
+    let over =
+        |record: &AppRecord| record.log_entries > limits.entries || record.log_bytes > limits.bytes;
+    while over(record) {
+        if !trim_while(txn, app, record, |record, _| over(record))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away entries stored before `since` (Unix milliseconds), a part at a time; true if there
+/// may be more.
+pub fn trim(txn: &mut Txn<'_>, app: &AppId, since: i64) -> Result<bool, StoreError> {
     let Some(mut record) = meta::app(txn, app)? else { return Ok(false) };
-    let page = txn.range(keys::LOG, &Scan::prefix(&keys::app(app), rows).bytes(4 << 20))?;
-    let mut trimmed = false;
+    let floor = record.floor;
+    let more = trim_while(txn, app, &mut record, |_, at| at < since)?;
+    if record.floor != floor {
+        meta::put_app(txn, app, &record)?;
+    }
+    Ok(more)
+}
+
+/// Takes away the oldest entries as long as `wanted`, a part at a time; true if all of the part
+/// went and there may be more. A transaction is never kept in part.
+fn trim_while(
+    txn: &mut Txn<'_>,
+    app: &AppId,
+    record: &mut AppRecord,
+    wanted: impl Fn(&AppRecord, i64) -> bool,
+) -> Result<bool, StoreError> {
+    const PART: usize = 1_000;
+    const PART_BYTES: usize = 4 << 20;
+    let page = txn.range(LOG, &Scan::prefix(&keys::app(app), PART).bytes(PART_BYTES))?;
     let mut within_tx = false;
     for (key, value) in &page {
-        let entry: StoredEntry = meta::decode(value, keys::LOG, key)?;
-        let over = record.log_entries > retention.entries || record.log_bytes > retention.bytes;
-        if !(within_tx || over || entry.at < retention.since) {
-            put_trimmed(txn, app, &record, trimmed)?;
+        let entry: StoredEntry = meta::decode(value, LOG, key)?;
+        if !within_tx && !wanted(record, entry.at) {
             return Ok(false);
         }
         within_tx = !entry.tx_last;
-        trimmed = true;
-        txn.delete(keys::LOG, key.clone())?;
+        txn.delete(LOG, key.clone())?;
         record.log_entries = record.log_entries.saturating_sub(1);
         record.log_bytes = record.log_bytes.saturating_sub(value.len() as u64);
         if let Some(position) = keys::position_of(key) {
             record.trim_to(position.0);
         }
     }
-    put_trimmed(txn, app, &record, trimmed)?;
     Ok(!page.is_empty())
-}
-
-fn put_trimmed(
-    txn: &mut Txn<'_>,
-    app: &AppId,
-    record: &AppRecord,
-    trimmed: bool,
-) -> Result<(), StoreError> {
-    if trimmed { meta::put_app(txn, app, record) } else { Ok(()) }
 }

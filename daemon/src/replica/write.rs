@@ -8,6 +8,7 @@ use tidings_wire::local::{LogPosition, Origin, Version};
 use tidings_wire::{AppId, Stamp, limits};
 
 use super::changes::{Changes, Stored, Touched};
+use super::log;
 use super::meta::{self, AppRecord};
 use super::outbox::{self, OutboxTx, RowDelta};
 use super::{Replica, Shared};
@@ -160,10 +161,9 @@ fn write(
     let at = shared.clock.now();
     let mut replica = Replica::identity(txn)?;
     let mut stamps = Stamps::new(replica.incarnation, replica.last_stamp);
-    let mut record = match meta::app(txn, app)? {
-        Some(record) => record,
-        None => AppRecord::new(at),
-    };
+    let known = meta::app(txn, app)?;
+    let mut position = LogPosition(known.as_ref().map_or(0, |record| record.head));
+    let mut record = known.unwrap_or_else(|| AppRecord::new(at));
 
     let mut changes = Changes::default();
     let mut deltas = Vec::new();
@@ -194,15 +194,18 @@ fn write(
             &mut record,
             Stored { at, origin: request.origin, bulk_over: usize::MAX },
         )?;
-        let position = LogPosition(record.head);
+        position = LogPosition(record.head);
         outbox::put(txn, app, &OutboxTx { position, at, deltas })?;
         record.pending += 1;
         record.reserve();
+        log::bound(txn, app, &mut record, shared.log_limits())?;
         meta::put_app(txn, app, &record)?;
         replica.last_stamp = stamps.last();
         meta::put_replica(txn, &replica)?;
         if let Some(freeze) = shared.freeze.get() {
             freeze(txn, app)?;
+            // Freezing may have counted something there.
+            record = meta::app(txn, app)?.unwrap_or(record);
         }
     }
     let results = outcomes
@@ -214,7 +217,7 @@ fn write(
             })
         })
         .collect();
-    let written = Written { position: LogPosition(record.head), results };
+    let written = Written { position, results };
     Ok((written, stored.then_some(record)))
 }
 
