@@ -3,6 +3,7 @@
 mod batch;
 mod hostile;
 mod lifecycle;
+mod process;
 mod query;
 mod rows;
 mod streams;
