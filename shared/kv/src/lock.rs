@@ -15,7 +15,7 @@ use crate::{StoreError, files};
 /// The lock, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -43,7 +43,17 @@ impl Lock {
         if let Err(error) = labelled {
             tracing::debug!(%error, "the lock's label could not be written");
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Lets go by name: a child process that another thread is just starting holds a copy of the
+    /// descriptor until it runs its program, and closing ours alone would leave it locked.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::debug!(%error, "the lock goes with its descriptor");
+        }
     }
 }
 

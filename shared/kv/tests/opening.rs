@@ -94,6 +94,31 @@ fn another_process_learns_who_has_it() {
 }
 
 #[test]
+fn a_child_that_is_just_starting_does_not_keep_the_lock() {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    // An argument that only lists keeps the child from running any test.
+                    let exe = std::env::current_exe().unwrap();
+                    std::process::Command::new(exe).arg("--help").output().unwrap();
+                }
+            });
+        }
+        let reopened = std::panic::catch_unwind(|| {
+            each_durable(|dir, engine| {
+                for _ in 0..40 {
+                    open(dir, engine).unwrap().close().unwrap();
+                }
+            });
+        });
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        reopened.unwrap();
+    });
+}
+
+#[test]
 fn of_twenty_openers_at_once_one_wins() {
     each_durable(|dir, engine| {
         made(dir, engine);
