@@ -35,10 +35,10 @@ const NEVER: &[(&str, &[&str])] = &[
         "tidings-server",
         &["tidings-crypto", "tidings-daemon", "tidings-client", "chacha20poly1305", "hpke"],
     ),
-    ("tidings-engine", &["tokio", "mio", "rustix", "getrandom", "tidings-crypto", "tidings-kv"]),
+    ("tidings-engine", &["tokio", "mio", "rustix", "tidings-crypto", "tidings-kv"]),
     ("tidings-tables", &["tokio", "mio", "rustix", "getrandom", "tidings-crypto", "tidings-kv"]),
     ("tidings-wire", &["tokio", "mio", "ed25519-dalek", "chacha20poly1305"]),
-    ("tidings-proof", &["tokio", "chacha20poly1305", "hpke", "getrandom"]),
+    ("tidings-proof", &["tokio", "chacha20poly1305", "hpke"]),
     ("tidings-crypto", &["tokio", "redb", "sled"]),
 ];
 
