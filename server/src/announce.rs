@@ -16,10 +16,13 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use crate::hub::Hub;
 use crate::state::Shared;
 
+/// What is done in the end.
+type Publish = Box<dyn FnOnce(&Hub) + Send>;
+
 /// Something to be published.
 pub struct Announcement {
     hub: Arc<Hub>,
-    publish: Option<Box<dyn FnOnce(&Hub) + Send>>,
+    publish: Option<Publish>,
 }
 
 impl Announcement {

@@ -4,6 +4,7 @@
 //! bounded: mailboxes, messages, bytes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use tokio::time::Instant;
 
 /// Most messages of one side.
 pub const MESSAGES: usize = 8;
+
+/// Most bytes in all mailboxes together.
+const BYTES: usize = 64 << 20;
 
 /// Why a mailbox does not take or give something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +31,7 @@ pub enum MailboxError {
     /// The index would leave a hole, or is past the last place.
     #[error("messages are numbered from 0 without holes, at most {MESSAGES}")]
     BadIndex,
-    /// There are as many mailboxes as there may be.
+    /// There are as many mailboxes, or bytes in them, as there may be.
     #[error("too many pairings are open on this server")]
     Full,
 }
@@ -38,6 +42,7 @@ pub struct Mailboxes {
     life: Duration,
     capacity: usize,
     open: Mutex<BTreeMap<Nameplate, Arc<Mailbox>>>,
+    bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -45,12 +50,22 @@ struct Mailbox {
     end: Instant,
     sides: Mutex<[Vec<Vec<u8>>; 2]>,
     written: Notify,
+    /// Bytes of all mailboxes; this one's go with it.
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let sides = self.sides.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let own = sides.iter().flatten().map(Vec::len).sum();
+        self.bytes.fetch_sub(own, Ordering::Relaxed);
+    }
 }
 
 impl Mailboxes {
     /// At most `capacity` mailboxes, each for `life`.
     pub fn new(life: Duration, capacity: usize) -> Self {
-        Self { life, capacity, open: Mutex::default() }
+        Self { life, capacity, open: Mutex::default(), bytes: Arc::default() }
     }
 
     /// Opens one under a number that nobody can foresee. `random` is any random number.
@@ -69,8 +84,12 @@ impl Mailboxes {
             .map(|step| Nameplate(1_000 + (first - 1_000 + step) % 9_000))
             .find(|nameplate| !open.contains_key(nameplate))
             .ok_or(MailboxError::Full)?;
-        let mailbox =
-            Mailbox { end: now + self.life, sides: Mutex::default(), written: Notify::new() };
+        let mailbox = Mailbox {
+            end: now + self.life,
+            sides: Mutex::default(),
+            written: Notify::new(),
+            bytes: self.bytes.clone(),
+        };
         open.insert(free, Arc::new(mailbox));
         Ok(free)
     }
@@ -94,7 +113,14 @@ impl Mailboxes {
         match messages.get(index) {
             Some(there) if *there == message => return Ok(()),
             Some(_) => return Err(MailboxError::Taken),
-            None if index == messages.len() && index < MESSAGES => messages.push(message),
+            None if index == messages.len() && index < MESSAGES => {
+                let size = message.len();
+                if self.bytes.fetch_add(size, Ordering::Relaxed) + size > BYTES {
+                    self.bytes.fetch_sub(size, Ordering::Relaxed);
+                    return Err(MailboxError::Full);
+                }
+                messages.push(message);
+            }
             None => return Err(MailboxError::BadIndex),
         }
         drop(sides);

@@ -74,7 +74,6 @@ impl ServerError {
 
 /// A running server.
 pub struct Server {
-    address: SocketAddr,
     shared: Arc<Shared>,
     stop: CancellationToken,
     kill: CancellationToken,
@@ -84,7 +83,7 @@ pub struct Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Server").field("address", &self.shared.address).finish_non_exhaustive()
     }
 }
 
@@ -125,7 +124,7 @@ impl Server {
         })?;
         let store: SharedStore = Arc::new(opened?);
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        let shared = Shared::new(config, store, stop.clone());
+        let shared = Shared::new(config, address, store, stop.clone());
         let config = &shared.config;
         let mut tasks = JoinSet::new();
         let tls = match &config.tls {
@@ -165,17 +164,17 @@ impl Server {
                 tidying.rates.tidy();
             }
         });
-        Ok(Self { address, shared, stop, kill, failed, tasks })
+        Ok(Self { shared, stop, kill, failed, tasks })
     }
 
     /// The address that is listened on.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.shared.address
     }
 
     /// The URL of the server.
     pub fn url(&self) -> String {
-        self.shared.config.url(self.address)
+        self.shared.url()
     }
 
     /// The server's id.

@@ -1,6 +1,6 @@
 //! What every handler shares, and how a request becomes a caller.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -29,6 +29,8 @@ use crate::text;
 pub struct Shared {
     /// The configuration.
     pub config: Config,
+    /// The address that is listened on.
+    pub address: SocketAddr,
     /// The store.
     pub store: SharedStore,
     /// The server's keys.
@@ -59,7 +61,12 @@ pub struct Peer(pub IpAddr);
 
 impl Shared {
     /// Puts the parts together.
-    pub fn new(config: Config, store: SharedStore, stopping: CancellationToken) -> Arc<Self> {
+    pub fn new(
+        config: Config,
+        address: SocketAddr,
+        store: SharedStore,
+        stopping: CancellationToken,
+    ) -> Arc<Self> {
         let identity = Identity::new(store.token_key());
         let streams = &config.streams;
         let hub = Hub::new(HubLimits {
@@ -80,8 +87,14 @@ impl Shared {
             tasks: TaskTracker::new(),
             stopping,
             store,
+            address,
             config,
         })
+    }
+
+    /// The URL of the server.
+    pub fn url(&self) -> String {
+        self.config.url(self.address)
     }
 
     /// The address that counts for rates: the connection's, or what a trusted proxy says.

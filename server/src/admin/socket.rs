@@ -154,13 +154,9 @@ async fn connection(stream: UnixStream, router: Router) {
     }
 }
 
-fn url(shared: &Shared) -> String {
-    shared.config.url(shared.config.listen)
-}
-
 async fn create(State(shared): State<Arc<Shared>>, request: Request) -> Answer<Response> {
     let asked: CreateInvite = Call::new(&shared, request).json(&shared).await?;
-    json(&operations::create(&*shared.store, &url(&shared), asked).await?)
+    json(&operations::create(&*shared.store, &shared.url(), asked).await?)
 }
 
 async fn list(State(shared): State<Arc<Shared>>) -> Answer<Response> {
@@ -176,5 +172,5 @@ async fn revoke(
 
 async fn facts(State(shared): State<Arc<Shared>>) -> Answer<Response> {
     let streams = shared.hub.open_streams();
-    json(&operations::facts(&*shared.store, &url(&shared), streams))
+    json(&operations::facts(&*shared.store, &shared.url(), streams))
 }

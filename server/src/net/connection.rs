@@ -139,39 +139,46 @@ pub(crate) async fn serve<S>(
     }
 }
 
+/// What a connection without a request in progress is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// The first byte of a head, since the last request ended.
+    Idle,
+    /// The rest of a head; a new connection owes its first one at once.
+    Head,
+}
+
 /// Ends when the connection is idle for too long, or a head takes too long.
 async fn overdue(watch: &Watch, busy: &Busy, timeouts: &Timeouts) -> &'static str {
-    // A new connection owes its first head at once.
-    let mut since = Instant::now();
-    let mut fresh = true;
+    let (mut waiting, mut since, mut reads) = (Waiting::Head, Instant::now(), watch.reads());
     loop {
-        let reads = watch.reads();
-        // HTTP/2 speaks between requests too, so that bytes do not mean a head.
-        let limit = if fresh && !watch.is_http2() { timeouts.header } else { timeouts.idle };
-        if busy.count() == 0 {
-            let deadline = since + limit;
-            let wake = deadline.min(Instant::now() + timeouts.header);
-            tokio::select! {
-                () = sleep_until(wake) => {}
-                () = busy.idle.notified() => {
-                    (since, fresh) = (Instant::now(), false);
-                    continue;
-                }
-            }
-            if busy.count() > 0 {
-                continue;
-            }
-            if watch.reads() != reads && !fresh && !watch.is_http2() {
-                // The first bytes of a head came at some time since the last look.
-                (since, fresh) = (wake, true);
-                continue;
-            }
-            if Instant::now() >= deadline {
-                return if fresh { "no request head in time" } else { "idle" };
-            }
-        } else {
+        if busy.count() > 0 {
             busy.idle.notified().await;
-            (since, fresh) = (Instant::now(), false);
+            (waiting, since, reads) = (Waiting::Idle, Instant::now(), watch.reads());
+            continue;
+        }
+        // HTTP/2 speaks between requests too, so that its bytes do not mean a head.
+        let http2 = watch.is_http2();
+        let limit =
+            if waiting == Waiting::Head && !http2 { timeouts.header } else { timeouts.idle };
+        let deadline = since + limit;
+        // An idle connection is looked at often enough to notice that a head has begun.
+        let look = deadline.min(Instant::now() + timeouts.header);
+        tokio::select! {
+            () = sleep_until(look) => {}
+            () = busy.idle.notified() => {
+                // A whole request came and went.
+                (waiting, since, reads) = (Waiting::Idle, Instant::now(), watch.reads());
+                continue;
+            }
+        }
+        if busy.count() > 0 {
+            continue;
+        }
+        if waiting == Waiting::Idle && !http2 && watch.reads() != reads {
+            (waiting, since) = (Waiting::Head, Instant::now());
+        } else if Instant::now() >= deadline {
+            return if waiting == Waiting::Head { "no request head in time" } else { "idle" };
         }
     }
 }
