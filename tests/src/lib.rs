@@ -11,6 +11,8 @@
 )]
 
 pub mod device;
+pub mod front;
+pub mod hand;
 pub mod house;
 pub mod process;
 pub mod programs;
@@ -19,6 +21,8 @@ pub mod server;
 pub mod wait;
 
 pub use device::{Device, Follower};
+pub use front::{Act, Front};
+pub use hand::Hand;
 pub use house::House;
 pub use process::Process;
 pub use proxy::Proxy;

@@ -39,6 +39,8 @@ struct Control {
     holding: bool,
     /// Each piece waits this long.
     delay: Duration,
+    /// Most bytes of a piece to the client.
+    chop: usize,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +68,7 @@ impl Proxy {
             refusing: false,
             holding: false,
             delay: Duration::ZERO,
+            chop: usize::MAX,
         });
         let shared = Arc::new(Shared { state: Mutex::default(), control });
         #[expect(clippy::disallowed_methods, reason = "the proxy owns this task and aborts it")]
@@ -111,12 +114,18 @@ impl Proxy {
         self.shared.control.send_modify(|control| control.delay = delay);
     }
 
+    /// Passes answers on in pieces of at most so many bytes, each written by itself.
+    pub fn chop(&self, most: usize) {
+        self.shared.control.send_modify(|control| control.chop = most.max(1));
+    }
+
     /// Passes everything on again.
     pub fn pass(&self) {
         self.shared.control.send_modify(|control| {
             control.refusing = false;
             control.holding = false;
             control.delay = Duration::ZERO;
+            control.chop = usize::MAX;
         });
     }
 
@@ -224,20 +233,32 @@ async fn relay(
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let (losing, lose) = watch::channel(false);
-    let up = copy(from_client, to_server, control.clone(), |bytes| {
-        if shared.sent(bytes) {
-            losing.send_replace(true);
-        }
-        true
-    });
-    let down = copy(from_server, to_client, control.clone(), |bytes| {
-        if *lose.borrow() {
-            shared.lock().lost += 1;
-            return false;
-        }
-        shared.answered(bytes);
-        true
-    });
+    let up = copy(
+        from_client,
+        to_server,
+        control.clone(),
+        |_| usize::MAX,
+        |bytes| {
+            if shared.sent(bytes) {
+                losing.send_replace(true);
+            }
+            true
+        },
+    );
+    let down = copy(
+        from_server,
+        to_client,
+        control.clone(),
+        |control| control.chop,
+        |bytes| {
+            if *lose.borrow() {
+                shared.lock().lost += 1;
+                return false;
+            }
+            shared.answered(bytes);
+            true
+        },
+    );
     let both = async { tokio::try_join!(up, down).map(|_| ()) };
     tokio::select! {
         result = both => result,
@@ -250,6 +271,7 @@ async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut control: watch::Receiver<Control>,
+    chop: impl Fn(&Control) -> usize,
     mut passes: impl FnMut(&[u8]) -> bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
@@ -259,8 +281,8 @@ async fn copy(
         if read == 0 {
             return to.shutdown().await;
         }
-        let delay = match control.wait_for(|control| !control.holding).await {
-            Ok(control) => control.delay,
+        let (delay, most) = match control.wait_for(|control| !control.holding).await {
+            Ok(control) => (control.delay, chop(&control)),
             Err(_) => return Ok(()),
         };
         if !delay.is_zero() {
@@ -269,6 +291,12 @@ async fn copy(
         if !passes(piece) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        to.write_all(piece).await?;
+        for part in piece.chunks(most) {
+            to.write_all(part).await?;
+            if part.len() < piece.len() {
+                // Each part leaves for itself, and is read for itself.
+                tokio::task::yield_now().await;
+            }
+        }
     }
 }
