@@ -1,4 +1,6 @@
 //! Tests of the daemon as a library, over real sockets and real stores.
 
+#[cfg(test)]
 mod local;
+#[cfg(test)]
 mod support;

@@ -53,14 +53,20 @@ pub async fn read(headers: &HeaderMap, body: Body, idle: Duration) -> Result<Byt
             .details(json!({ "limit": LIMIT }))
     };
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.is_some_and(|text| text.parse::<u64>().is_ok_and(|len| len > LIMIT as u64)) {
+    let announced = announced.and_then(|text| text.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > LIMIT) {
         return Err(too_large());
     }
-    let mut whole = Vec::new();
+    let mut whole = Vec::with_capacity(announced.unwrap_or(0));
     let mut body = body;
     while let Some(piece) = next(&mut body, idle).await? {
-        if whole.len() + piece.len() > LIMIT {
+        let length = whole.len() + piece.len();
+        if length > LIMIT {
             return Err(too_large());
+        }
+        if length > whole.capacity() {
+            // Twice as much, but never room for more than may come.
+            whole.reserve_exact(length.max(whole.capacity() * 2).min(LIMIT) - whole.len());
         }
         whole.extend_from_slice(&piece);
     }

@@ -59,7 +59,7 @@ pub async fn import(
         Ok(()) => {
             let position = match import.position {
                 Some(position) => position,
-                None => import.access.read(|source, app| query::position(source, app)).await?,
+                None => import.access.read(query::position).await?,
             };
             let answer = ImportAnswer { rows: import.stored, position };
             Ok(rows::answer(StatusCode::OK, &answer, position, None))

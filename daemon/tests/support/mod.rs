@@ -14,7 +14,7 @@ use tidings_daemon::daemon::{Daemon, Options, StartError, StopError};
 use tidings_daemon::home::Home;
 use tidings_wire::sse::{Event, Item, Reader};
 use tokio::net::UnixStream;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Longest that anything may take.
@@ -33,7 +33,7 @@ pub struct Running {
     pub home: Home,
     pub token: String,
     shutdown: CancellationToken,
-    task: JoinHandle<Result<(), StopError>>,
+    task: JoinSet<Result<(), StopError>>,
     _dir: Option<TempDir>,
 }
 
@@ -63,7 +63,8 @@ impl Start {
         options.config = self.config;
         let daemon = Daemon::start(options, shutdown.clone()).await?;
         let token = daemon.token().to_owned();
-        let task = tokio::task::spawn(daemon.run());
+        let mut task = JoinSet::new();
+        task.spawn(daemon.run());
         Ok(Running { home, token, shutdown, task, _dir: None })
     }
 }
@@ -111,9 +112,9 @@ impl Running {
     }
 
     /// Stops in order; the home stays.
-    pub async fn stop(self) -> Option<TempDir> {
+    pub async fn stop(mut self) -> Option<TempDir> {
         self.shutdown.cancel();
-        soon("the stop", self.task).await.unwrap().unwrap();
+        soon("the stop", self.task.join_next()).await.unwrap().unwrap().unwrap();
         self._dir
     }
 }
@@ -162,20 +163,22 @@ impl Call {
         self.header("content-type", kind)
     }
 
-    async fn open(self) -> Response<Incoming> {
+    async fn open(self) -> (Response<Incoming>, JoinSet<hyper::Result<()>>) {
         let io = UnixStream::connect(&self.socket).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
-        tokio::task::spawn(connection);
+        let mut task = JoinSet::new();
+        task.spawn(connection);
         let mut request = Request::builder().method(self.method.as_str()).uri(&self.path);
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(self.body)).unwrap();
-        soon("an answer", sender.send_request(request)).await.unwrap()
+        (soon("an answer", sender.send_request(request)).await.unwrap(), task)
     }
 
     pub async fn send(self) -> Reply {
-        let (head, body) = self.open().await.into_parts();
+        let (answer, _task) = self.open().await;
+        let (head, body) = answer.into_parts();
         let body = soon("a body", body.collect()).await.unwrap().to_bytes();
         let header =
             |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -189,11 +192,12 @@ impl Call {
     }
 
     pub async fn stream(self) -> Stream {
-        let (head, body) = self.open().await.into_parts();
+        let (answer, task) = self.open().await;
+        let (head, body) = answer.into_parts();
         assert_eq!(head.status, 200);
         assert_eq!(head.headers["content-type"], "text/event-stream");
         assert_eq!(head.headers["cache-control"], "no-store, no-transform");
-        Stream { body, reader: Reader::new(), raw: Vec::new() }
+        Stream { body, reader: Reader::new(), raw: Vec::new(), _task: task }
     }
 }
 
@@ -233,6 +237,8 @@ pub struct Stream {
     body: Incoming,
     reader: Reader,
     pub raw: Vec<u8>,
+    /// Serves the connection; the other side sees it closed when the stream is dropped.
+    _task: JoinSet<hyper::Result<()>>,
 }
 
 impl Stream {
