@@ -110,9 +110,10 @@ impl<'a> Walk<'a> {
 
 impl Way {
     fn fill(&mut self, source: &dyn Source) -> Result<(), Refusal> {
-        let Some(scan) = self.scan.take().filter(|_| self.ahead.is_empty()) else {
+        if !self.ahead.is_empty() {
             return Ok(());
-        };
+        }
+        let Some(scan) = self.scan.take() else { return Ok(()) };
         let rows = source.survey(self.table, &scan)?;
         let bytes: usize =
             rows.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
