@@ -4,3 +4,7 @@
 mod local;
 #[cfg(test)]
 mod support;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: support::memory::Counting = support::memory::Counting;

@@ -64,13 +64,21 @@ pub async fn read(headers: &HeaderMap, body: Body, idle: Duration) -> Result<Byt
         if length > LIMIT {
             return Err(too_large());
         }
-        if length > whole.capacity() {
-            // Twice as much, but never room for more than may come.
-            whole.reserve_exact(length.max(whole.capacity() * 2).min(LIMIT) - whole.len());
-        }
-        whole.extend_from_slice(&piece);
+        append(&mut whole, &piece, LIMIT);
     }
     Ok(whole.into())
+}
+
+/// Appends a piece, making room for twice as much but never for more than may come. The last step
+/// goes from half of it to all of it, so that both together stay within one and a half.
+pub fn append(whole: &mut Vec<u8>, piece: &[u8], most: usize) {
+    let length = whole.len() + piece.len();
+    if length > whole.capacity() {
+        let doubled = whole.capacity() * 2;
+        let room = length.max(if doubled > most / 2 { most } else { doubled });
+        whole.reserve_exact(room - whole.len());
+    }
+    whole.extend_from_slice(piece);
 }
 
 /// The next piece of a body; none at its end.

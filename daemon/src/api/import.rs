@@ -137,7 +137,7 @@ impl Lines {
         self.held.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
-        self.held.extend_from_slice(piece);
+        body::append(&mut self.held, piece, LINE + piece.len());
     }
 
     fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {

@@ -3,6 +3,7 @@
 mod batch;
 mod hostile;
 mod lifecycle;
+mod memory;
 mod process;
 mod query;
 mod rows;

@@ -1,5 +1,7 @@
 //! A daemon in a temporary home, and a client that shows every byte.
 
+pub mod memory;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
