@@ -6,10 +6,9 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use minicbor::Decoder;
 use minicbor::decode::Error as CborError;
-use serde::Deserialize;
 use tidings_proof::{Replica, SignedManifest};
-use tidings_wire::sync::{HeadersResponse, Manifests};
-use tidings_wire::{AppId, Code, DeviceId, Incarnation, Seq, TableTag, limits};
+use tidings_wire::sync::{HeadersQuery, HeadersResponse, Manifests, ManifestsQuery};
+use tidings_wire::{Code, limits};
 
 use super::{Call, cbor};
 use crate::body;
@@ -19,23 +18,6 @@ use crate::store::{HeadersRead, NewManifest};
 
 /// Most manifests in one request.
 const PUT_BACK: usize = 1_000;
-
-/// Query of `GET /api/sync/headers`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HeadersQuery {
-    app_id: AppId,
-    /// The lane's device.
-    device_id: DeviceId,
-    /// The lane's incarnation.
-    incarnation: Incarnation,
-    /// The lane's table.
-    tag: TableTag,
-    /// First number wanted.
-    #[serde(default)]
-    from: u64,
-    limit: Option<u32>,
-}
 
 /// `GET /api/sync/headers`: signed headers of one lane.
 pub(super) async fn headers(
@@ -52,7 +34,7 @@ pub(super) async fn headers(
         app: query.app_id,
         replica: Replica { device: query.device_id, incarnation: query.incarnation },
         tag: query.tag,
-        from: Seq(query.from),
+        from: query.from,
         limit,
     };
     let page = shared.store.headers(read).await?;
@@ -61,13 +43,6 @@ pub(super) async fn headers(
         headers: page.headers.into_iter().map(Into::into).collect(),
         has_more: page.has_more,
     })
-}
-
-/// Query of `GET /api/sync/manifests`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ManifestsQuery {
-    device_id: DeviceId,
 }
 
 /// `GET /api/sync/manifests`: the newest manifests of a device in all apps.

@@ -77,6 +77,8 @@ pub struct TokenResponse {
 
 impl std::fmt::Debug for TokenResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenResponse").field("expires_ms", &self.expires_ms).finish_non_exhaustive()
+        f.debug_struct("TokenResponse")
+            .field("expires_ms", &self.expires_ms)
+            .finish_non_exhaustive()
     }
 }

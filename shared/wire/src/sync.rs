@@ -232,6 +232,34 @@ pub struct Anchor {
     pub hash: Hash,
 }
 
+/// Query of `GET /api/sync/headers`: one lane, by number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadersQuery {
+    /// Which app.
+    pub app_id: AppId,
+    /// The lane's device.
+    pub device_id: DeviceId,
+    /// The lane's incarnation.
+    pub incarnation: Incarnation,
+    /// The lane's table.
+    pub tag: TableTag,
+    /// First number wanted.
+    #[serde(default)]
+    pub from: Seq,
+    /// Most headers in the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// Query of `GET /api/sync/manifests`: the newest manifests of a device in all apps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestsQuery {
+    /// Which device.
+    pub device_id: DeviceId,
+}
+
 /// The answer to `GET /api/sync/headers`: signed headers of blobs (header, body hash, signature)
 /// in lane order.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

@@ -79,7 +79,7 @@ impl SyncClient {
             ("app_id", app.to_string()),
             ("device_id", lane.device.to_string()),
             ("incarnation", lane.incarnation.to_string()),
-            ("table", lane.table.to_string()),
+            ("tag", lane.table.to_string()),
             ("from", lane.from.to_string()),
         ];
         self.call(Method::GET, "/api/sync/headers", &borrow(&query))?
