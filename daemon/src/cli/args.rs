@@ -19,8 +19,8 @@ use super::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 no daemon is running, \
-4 something only you can do comes first,\n78 the daemon cannot run until a person looked at it."
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 no daemon is running, 4 something only \
+                  you can do comes first, 78 the daemon cannot run until a person looked at it."
 )]
 pub struct Cli {
     /// What every verb understands.
@@ -33,6 +33,7 @@ pub struct Cli {
 
 /// Options that every verb understands.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
 pub struct Global {
     /// The app whose data is meant.
     #[arg(long, global = true, env = "TIDINGS_APP", value_name = "APP", hide_env_values = true)]
@@ -96,3 +97,7 @@ pub enum Verb {
 pub fn command() -> clap::Command {
     Cli::command()
 }
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

@@ -19,9 +19,9 @@ use crate::vault::forbid_core_dumps;
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Settings come from config.toml in the home, then from TIDINGS_* variables, then from --set.
---show-settings lists all of them with their values and where each comes from.
-It ends on SIGTERM, SIGINT and SIGHUP in order: requests finish, the store closes.")]
+    Settings come from config.toml in the home, then from TIDINGS_* variables, then from --set. \
+    --show-settings lists all of them with their values and where each comes from. The daemon \
+    ends on SIGTERM, SIGINT and SIGHUP in order: requests finish, the store closes.")]
 pub struct Args {
     /// Set one setting, such as api.drain=2s; may be given again.
     #[arg(long, value_name = "KEY=VALUE")]

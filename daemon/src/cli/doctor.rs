@@ -169,7 +169,10 @@ async fn daemon(
         }
     });
     match local.client.status().await {
-        Ok(status) => sync(&status, checks),
+        Ok(status) => {
+            account(&local, &status, checks).await;
+            sync(&status, checks);
+        }
         Err(error) => {
             let failure = local.failure(error);
             checks.push(Check::wrong("sync", failure.exit, failure.happened, failure.next));
@@ -178,19 +181,37 @@ async fn daemon(
     Ok(())
 }
 
-/// What the daemon says of its account, its server and its apps.
-fn sync(status: &StatusAnswer, checks: &mut Vec<Check>) {
-    match (&status.account, &status.device) {
-        (Some(account), Some(device)) => {
-            checks.push(Check::fine("account", format!("{account}, this device is {device}")));
-        }
-        _ => checks.push(Check::wrong(
+/// Whether there is an account, and where its keys lie.
+async fn account(local: &Local, status: &StatusAnswer, checks: &mut Vec<Check>) {
+    if status.account.is_none() {
+        checks.push(Check::wrong(
             "account",
             Exit::NeedsYou,
             "none yet: apps work, nothing is synced",
             "tidings account create URL on your first computer, tidings login URL on the others",
-        )),
+        ));
+        return;
     }
+    match local.account().await {
+        Ok(account) => {
+            let (id, name) = (account.account, account.name);
+            checks.push(Check::fine("account", format!("{id}, this computer is {name:?} in it")));
+            checks.push(Check::fine(
+                "keys",
+                match account.keystore.as_str() {
+                    "keychain" => "in the keychain of this desktop",
+                    _ => "in a file that only this user can read",
+                },
+            ));
+        }
+        Err(failure) => {
+            checks.push(Check::wrong("account", failure.exit, failure.happened, failure.next));
+        }
+    }
+}
+
+/// What the daemon says of its server and its apps.
+fn sync(status: &StatusAnswer, checks: &mut Vec<Check>) {
     if let Some(server) = &status.server {
         let proven = match &status.proven_at {
             Some(at) => format!("{server}, last proof of what it holds at {at}"),

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tidings_wire::limits;
 use tidings_wire::local::{ID, QueryRequest, Record, VER};
+use tidings_wire::{Code, Problem, limits};
 
 use super::connect::Local;
 use super::context::Context;
@@ -17,8 +17,9 @@ use super::import::Format;
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What import reads back is what export wrote: ids are kept, versions are left \
-out.\nCSV has no types: numbers and text look the same there, nested values are written as JSON."
+    after_help = "What export writes, import reads back: ids are kept, versions are left out. CSV \
+                  has no types: there, numbers and text look the same, and nested values are \
+                  written as JSON."
 )]
 pub struct Args {
     /// The table.
@@ -38,6 +39,12 @@ pub struct Args {
 pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
     let app = context.app()?;
     let local = context.local()?;
+    let tables = local.ask(local.client.tables(&app)).await?.tables;
+    if !tables.iter().any(|table| table.name == args.table) {
+        // An empty file would look like an answer.
+        let message = format!("the app has no table {:?}", args.table);
+        return Err(Failure::problem(&Problem::new(Code::TableNotFound, message)));
+    }
     let named = args.output.as_deref().and_then(Format::of_name);
     let format = args.format.or(named).unwrap_or(Format::Ndjson);
     let mut pages = Pages::new(&local, &app, &args.table);

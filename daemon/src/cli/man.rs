@@ -7,6 +7,9 @@ use super::args::command;
 use super::context::Context;
 use super::failure::Failure;
 
+/// The day that stands in the pages' foot: that of the version.
+const RELEASED: &str = "2026-12-01";
+
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -50,7 +53,7 @@ fn collect(
         .title(name.to_uppercase())
         .source(concat!("Tidings ", env!("CARGO_PKG_VERSION")))
         .manual("Tidings")
-        .date("")
+        .date(RELEASED)
         .render(&mut page)?;
     pages.push((format!("{name}.1"), page));
     for verb in command.get_subcommands() {

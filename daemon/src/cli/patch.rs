@@ -7,8 +7,9 @@ use super::record;
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The patch is a JSON Merge Patch (RFC 7396): columns to set, null to take one \
-away.\nWith operators ($set, $unset) it is those, and null is a value like any other."
+    after_help = "The patch is a JSON Merge Patch (RFC 7396): columns to set, and null to take one \
+                  away. If all its keys are operators ($set, $unset), it is those, and null is a \
+                  value like any other."
 )]
 pub struct Args {
     /// The table.

@@ -21,7 +21,8 @@ use super::signals::Stop;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --json each event is one line: {\"event\": its name, \"data\": as in the \
-stream}.\nAfter a \"resync\" read the table anew: changes were missed, or too many to name."
+                  stream}. After a \"resync\" read the table anew: changes were missed, or were \
+                  too many to name."
 )]
 pub struct Args {
     /// The tables; without one, all of the app.

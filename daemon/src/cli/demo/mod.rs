@@ -32,13 +32,13 @@ use super::signals::Stop;
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without --once the demo stays until Ctrl-C, so that you can try the sockets. With --once --json it
-prints one line: rows, tables, equal, import_s, replicate_s, write_to_event_ms, server_bytes,
-plaintext_found; and exits 0 only if both devices are equal and nothing was found.
-
-The search is for each string of 6 bytes or more in the rows and each table and column name: as they
-are, as JSON escapes them, and as UTF-16. --plant shows that it would find them: it writes one row in
-clear text among the server's files, and the demo must fail.")]
+    Without --once the demo stays until Ctrl-C, so that you can try the sockets. With --once --json \
+    it prints one line: rows, tables, equal, import_s, replicate_s, write_to_event_ms, \
+    server_bytes, plaintext_found; and exits 0 only if both devices are equal and nothing was \
+    found.\n\n\
+    The search is for each string of 6 bytes or more in the rows and each table and column name: \
+    as they are, as JSON escapes them, and as UTF-16. --plant shows that it would find them: it \
+    writes one row in clear text among the server's files, and the demo must fail.")]
 pub struct Args {
     /// Your own JSON, NDJSON or CSV; without it, 3,201 films.
     file: Option<PathBuf>,

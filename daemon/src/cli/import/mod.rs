@@ -25,16 +25,16 @@ use super::output;
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Where rows go: into the table that is named; else into tables by --table-from; else rows of fixtures
-({\"model\", \"pk\", \"fields\"}) by the last part of their model; else into one named like the file.
-
-What a row's id is: the column that --id names; else its \"id\" (or \"pk\"); else one computed from its
-content, so that importing the same file again changes nothing. Integers become their digits. Two
-rows of a table with one id are refused. A row that is there already is replaced.
-
-JSON is an array of rows, or an object with one array in it. In CSV a column becomes numbers or
-booleans only if every cell of it reads as one: 00501, +49 and 1e5 stay text, and so does all of
-their column. An empty cell is a column that the row does not have.")]
+    Where rows go: into the table that is named; else into tables by --table-from; else rows of \
+    fixtures ({\"model\", \"pk\", \"fields\"}) by the last part of their model; else into one named \
+    like the file.\n\n\
+    What a row's id is: the column that --id names; else its \"id\" (or \"pk\"); else one computed \
+    from its content, so that importing the same file again changes nothing. Integers become their \
+    digits. Two rows of a table with one id are refused. A row that is there already is \
+    replaced.\n\n\
+    JSON is an array of rows, or an object with one array in it. In CSV a column becomes numbers or \
+    booleans only if every cell of it reads as one: 00501, +49 and 1e5 stay text, and so does all \
+    of their column. An empty cell is a column that the row does not have.")]
 pub struct Args {
     /// The file; `-` reads standard input.
     file: PathBuf,

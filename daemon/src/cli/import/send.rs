@@ -105,3 +105,32 @@ impl Progress {
         self.0.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::import::Place;
+    use tidings_wire::{Code, Problem};
+
+    fn row(bytes: usize) -> Row {
+        Row { id: "x".into(), json: "x".repeat(bytes), place: Place { row: 1, line: 1 } }
+    }
+
+    #[test]
+    fn parts_hold_every_row_once_and_stay_within_both_limits() {
+        let mut rows = vec![row(10); 2_500];
+        rows.extend(vec![row(300 << 10); 5]);
+        let cut: Vec<_> = parts(&rows).map(<[Row]>::len).collect();
+        assert_eq!(cut, [1000, 1000, 502, 2, 1]);
+        assert_eq!(parts(&[]).count(), 0);
+    }
+
+    #[test]
+    fn a_refusal_says_where_it_stopped() {
+        let problem = Problem::new(Code::RowInvalid, "no")
+            .with_details(serde_json::json!({ "line": 7, "rows": 3 }));
+        let refused = LocalError::Problem { status: 400, problem: Box::new(problem) };
+        assert_eq!(stopped_at(&refused), (3, Some(7)));
+        assert_eq!(stopped_at(&LocalError::Timeout), (0, None));
+    }
+}
