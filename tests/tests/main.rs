@@ -9,5 +9,7 @@
 
 mod demo;
 mod direction;
+mod facts;
 mod field;
 mod house;
+mod verbs;
