@@ -197,8 +197,7 @@ async fn killed(engine: &str) {
             std::thread::sleep(Duration::from_millis(150 + 70 * round));
             assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         });
-        let mut pending = None;
-        loop {
+        let (next, body) = loop {
             let mut next = book.clone();
             let blob = next.blob(&session.chain, crate::fixture::tag(1), 200);
             let manifest = next.manifest(&session.chain);
@@ -209,11 +208,10 @@ async fn killed(engine: &str) {
                     book = next;
                 }
                 false => {
-                    pending = Some((next, body));
-                    break;
+                    break (next, body);
                 }
             }
-        }
+        };
         killing.join().unwrap();
         server.wait();
         server = Running::start(dir.path(), &flags);
@@ -225,7 +223,6 @@ async fn killed(engine: &str) {
         assert!(there >= acknowledged, "{there} of {acknowledged} acknowledged are there");
         assert!(there <= acknowledged + 1);
         // The one without an answer is sent again, the very same bytes.
-        let (next, body) = pending.take().unwrap();
         let reply = session.post_cbor("/api/sync/push?app_id=notes", body).await;
         let pushed: tidings_wire::sync::PushResponse = reply.cbor();
         assert_eq!(pushed.already, there > acknowledged);

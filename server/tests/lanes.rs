@@ -149,7 +149,7 @@ async fn manifests_rise_and_name_the_lanes_as_they_are() {
     let blob = stale.blob(&a.chain, tag(1), 50);
     stale.n = 1;
     let manifest = stale.manifest(&a.chain);
-    let problem = a.try_push("notes", &[blob.clone()], &manifest).await.problem();
+    let problem = a.try_push("notes", &[blob], &manifest).await.problem();
     assert_eq!(problem.code, Code::ManifestBehind);
 
     // A manifest that forgets a lane, names one that is not there, or a head from before.
