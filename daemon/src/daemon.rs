@@ -120,12 +120,42 @@ pub enum StopError {
 pub struct Daemon {
     socket: PathBuf,
     token: String,
+    /// Asks this daemon to stop.
     shutdown: CancellationToken,
-    stopping: CancellationToken,
-    tasks: TaskTracker,
+    /// Stops what apps use: the socket, streams, trimming.
+    serving: Stage,
+    /// Stops what talks to the server.
+    syncing: Stage,
     replica: Replica,
     status: Status,
     drain: Duration,
+}
+
+/// Tasks that stop together.
+#[derive(Debug, Clone, Default)]
+struct Stage {
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Stage {
+    /// Stops the tasks; those that take longer are left behind.
+    async fn stop(&self, what: &str, limit: Duration) {
+        self.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
+            tracing::warn!(open = self.tasks.len(), "{what} did not stop in time");
+        }
+    }
+}
+
+/// A home that is open, before anything runs.
+struct Opened {
+    config: Config,
+    token: OwnerToken,
+    replica: Replica,
+    status: Status,
+    socket: Socket,
 }
 
 impl Daemon {
@@ -135,73 +165,39 @@ impl Daemon {
     /// # Errors
     /// [`StartError`]; nothing is left running then, and no file half made.
     pub async fn start(options: Options, shutdown: CancellationToken) -> Result<Self, StartError> {
-        let home = options.home;
-        home.create()?;
-        let socket_path = home.socket().to_owned();
-        // The lock comes first: whoever does not get it has touched nothing.
+        let home = options.home.clone();
         let failed = shutdown.clone();
-        let store = Store::open(&home.store(), move |_| failed.cancel());
-        let store = store.map_err(|error| match error {
-            StoreError::Held { pid, .. } => {
-                StartError::AlreadyRunning { pid, socket: socket_path.clone() }
-            }
-            error => StartError::Store(error),
-        })?;
-        let started = Self::start_over(
-            &store,
-            &home,
-            options.config,
-            options.clock,
-            options.listener,
-            shutdown,
-        );
-        if started.is_err() {
-            let _ = store.close();
-        }
-        started
-    }
+        let opening = tokio::task::spawn_blocking(move || open(options, failed));
+        let opened = opening.await.map_err(|error| StartError::Fault(error.to_string()))??;
+        let Opened { config, token, replica, status, socket } = opened;
 
-    fn start_over(
-        store: &Store,
-        home: &Home,
-        config: RawConfig,
-        clock: Clock,
-        listener: Option<UnixListener>,
-        shutdown: CancellationToken,
-    ) -> Result<Self, StartError> {
-        let config = settings(home, config)?;
-        let token = OwnerToken::open(home.data()).map_err(StartError::Token)?;
-        let status = Status::new(store.id());
-        let replica = Replica::open(store.clone(), clock, status.clone())?;
-        let entries = config.log_entries as u64;
-        replica.limit_logs(log::Limits { entries, bytes: config.log_bytes });
-        let socket = match listener {
-            Some(listener) => Socket::adopt(listener).map_err(StartError::Passed)?,
-            None => Socket::bind(home.socket())?,
-        };
-
-        let stopping = CancellationToken::new();
-        let tasks = TaskTracker::new();
+        let (serving, syncing) = (Stage::default(), Stage::default());
         let owner = token.reveal().to_owned();
-        let api =
-            Api::new(replica.clone(), token, status.clone(), config.clone(), stopping.clone());
-        let keystore = Keystore::new(home.keys(), &store.id());
-        let vault = Vault::new(store.clone(), keystore);
+        let api = Api::new(
+            replica.clone(),
+            token,
+            status.clone(),
+            config.clone(),
+            serving.stopping.clone(),
+        );
+        let keystore = Keystore::new(home.keys(), &replica.store().id());
+        let vault = Vault::new(replica.store().clone(), keystore);
         let (sync, driver) =
             Sync::new(replica.clone(), vault, status.clone(), Settings::from(&config));
-        let router = api.router(account::router(api.clone(), sync, tasks.clone()));
+        let router = api.router(account::router(api.clone(), sync, syncing.tasks.clone()));
         // Until the driver knows better.
         status.set_state(SyncState::Local, None);
-        tasks.spawn(driver.run(stopping.clone()));
-        tasks.spawn(socket::serve(socket, router, config.clone(), stopping.clone()));
-        tasks.spawn(trim(replica.clone(), status.clone(), config.clone(), stopping.clone()));
-        tasks.close();
+        syncing.tasks.spawn(driver.run(syncing.stopping.clone()));
+        let stopping = &serving.stopping;
+        serving.tasks.spawn(socket::serve(socket, router, config.clone(), stopping.clone()));
+        let trimming = trim(replica.clone(), status.clone(), config.clone(), stopping.clone());
+        serving.tasks.spawn(trimming);
         Ok(Self {
             socket: home.socket().to_owned(),
             token: owner,
             shutdown,
-            stopping,
-            tasks,
+            serving,
+            syncing,
             replica,
             status,
             drain: config.drain,
@@ -230,12 +226,10 @@ impl Daemon {
     /// [`StopError`]; what was acknowledged is safe.
     pub async fn run(self) -> Result<(), StopError> {
         self.shutdown.cancelled().await;
-        self.stopping.cancel();
         // A little more than the connections' own drain time.
-        let limit = self.drain + Duration::from_secs(2);
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some tasks did not stop in time");
-        }
+        const MARGIN: Duration = Duration::from_secs(2);
+        self.serving.stop("the local API", self.drain + MARGIN).await;
+        self.syncing.stop("the sync", MARGIN + MARGIN).await;
         let failure = self.replica.store().failure();
         let replica = self.replica;
         let closed = tokio::task::spawn_blocking(move || replica.close()).await;
@@ -248,6 +242,45 @@ impl Daemon {
             Err(error) => Err(StopError::NotClosed(error.to_string())),
         }
     }
+}
+
+/// Opens everything that lies on the disk. Blocks; takes back the lock if anything fails.
+fn open(options: Options, failed: CancellationToken) -> Result<Opened, StartError> {
+    let Options { home, config, clock, listener } = options;
+    home.create()?;
+    // The lock comes first: whoever does not get it has touched nothing.
+    let store = Store::open(&home.store(), move |_| failed.cancel());
+    let store = store.map_err(|error| match error {
+        StoreError::Held { pid, .. } => {
+            StartError::AlreadyRunning { pid, socket: home.socket().to_owned() }
+        }
+        error => StartError::Store(error),
+    })?;
+    let opened = open_over(&store, &home, config, clock, listener);
+    if opened.is_err() {
+        let _ = store.close();
+    }
+    opened
+}
+
+fn open_over(
+    store: &Store,
+    home: &Home,
+    config: RawConfig,
+    clock: Clock,
+    listener: Option<UnixListener>,
+) -> Result<Opened, StartError> {
+    let config = settings(home, config)?;
+    let token = OwnerToken::open(home.data()).map_err(StartError::Token)?;
+    let status = Status::new(store.id());
+    let replica = Replica::open(store.clone(), clock, status.clone())?;
+    let entries = config.log_entries as u64;
+    replica.limit_logs(log::Limits { entries, bytes: config.log_bytes });
+    let socket = match listener {
+        Some(listener) => Socket::adopt(listener).map_err(StartError::Passed)?,
+        None => Socket::bind(home.socket())?,
+    };
+    Ok(Opened { config, token, replica, status, socket })
 }
 
 /// The settings of a home: its file, the environment, then what was said at the start.

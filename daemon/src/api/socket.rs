@@ -167,7 +167,7 @@ fn clear(path: &Path) -> Result<(), SocketError> {
 pub async fn serve(socket: Socket, router: Router, config: Config, stopping: CancellationToken) {
     let tasks = TaskTracker::new();
     let places = Arc::new(Semaphore::new(config.connections));
-    let closing = CancellationToken::new();
+    let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     loop {
         // Waiting for a place before accepting leaves the rest in the system's own queue.
         let accepted = tokio::select! {
@@ -176,8 +176,9 @@ pub async fn serve(socket: Socket, router: Router, config: Config, stopping: Can
         };
         let Some((stream, place)) = accepted else { continue };
         let serving = connection(stream, router.clone(), config.clone(), closing.clone());
+        let cut = cut.clone();
         tasks.spawn(async move {
-            serving.await;
+            cut.run_until_cancelled(serving).await;
             drop(place);
         });
     }
@@ -187,6 +188,8 @@ pub async fn serve(socket: Socket, router: Router, config: Config, stopping: Can
     tasks.close();
     if timeout(config.drain, tasks.wait()).await.is_err() {
         tracing::warn!(open = tasks.len(), "connections were cut at the end of the drain time");
+        cut.cancel();
+        tasks.wait().await;
     }
 }
 

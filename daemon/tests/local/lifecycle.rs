@@ -99,3 +99,23 @@ async fn a_setting_that_does_not_exist_is_refused_at_start() {
     fs::write(home.config(), "[api]\nstreams_per_app = 3\n").unwrap();
     Start::default().in_home(home).await.unwrap().stop().await;
 }
+
+#[tokio::test]
+async fn a_request_that_never_ends_does_not_hold_up_the_end() {
+    use tokio::io::AsyncWriteExt as _;
+    let daemon = Start::default().set("api.drain", "300ms").fresh().await;
+    let mut open = tokio::net::UnixStream::connect(daemon.socket()).await.unwrap();
+    let head = format!(
+        "POST /v1/apps/a/tables/t/rows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{{",
+        daemon.token
+    );
+    open.write_all(head.as_bytes()).await.unwrap();
+    daemon.get("/v1/ping").send().await.ok();
+    let socket = daemon.socket().to_owned();
+    let home = daemon.home.clone();
+    let dir = daemon.stop().await;
+    assert!(!socket.exists(), "the socket goes with the daemon");
+    Start::default().in_home(home).await.unwrap().stop().await;
+    drop(dir);
+}
