@@ -106,7 +106,8 @@ impl Stream {
     fn ending(&self, end: End) -> Bytes {
         match end {
             End::Revoked => reauth("device_revoked"),
-            End::AccountGone => reauth("account_gone"),
+            // Signing in again is how the device learns what became of the account.
+            End::AccountGone => reauth("token_expired"),
             End::Closing => {
                 let frame = Frame::new().retry(self.times.closing_retry);
                 frame.event(Some("closing"), None, "{}").map_or_else(|_| Bytes::new(), finish)
