@@ -33,13 +33,6 @@ pub enum Act {
     Pass,
     /// It answers, and what it gives is changed; for pulls only.
     Alter(Alter),
-    /// It answers, in so many pieces with a pause after each.
-    Slow {
-        /// How many pieces.
-        pieces: usize,
-        /// The pause.
-        pause: Duration,
-    },
     /// This answers: a status and a body of some media type.
     Answer(u16, &'static str, Bytes),
     /// A stream of Server-Sent Events, fed by the test; it ends when the sender goes.
@@ -48,19 +41,32 @@ pub enum Act {
     Cut,
 }
 
-/// Changes an answer to a pull.
-pub struct Alter(Box<dyn FnOnce(PullResponse) -> PullResponse + Send>);
+/// Changes an answer to a pull, and how fast it comes.
+pub struct Alter {
+    change: Box<dyn FnOnce(PullResponse) -> PullResponse + Send>,
+    pieces: usize,
+    pause: Duration,
+}
 
 impl Alter {
     /// By a function.
     pub fn by(change: impl FnOnce(PullResponse) -> PullResponse + Send + 'static) -> Act {
-        Act::Alter(Self(Box::new(change)))
+        Self::slowly(1, Duration::ZERO, change)
+    }
+
+    /// By a function, in so many pieces with a pause after each.
+    pub fn slowly(
+        pieces: usize,
+        pause: Duration,
+        change: impl FnOnce(PullResponse) -> PullResponse + Send + 'static,
+    ) -> Act {
+        Act::Alter(Self { change: Box::new(change), pieces, pause })
     }
 }
 
 impl std::fmt::Debug for Alter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Alter")
+        f.debug_struct("Alter").finish_non_exhaustive()
     }
 }
 
@@ -165,21 +171,16 @@ async fn answer(
     let script = Arc::clone(&shared.script.lock().unwrap_or_else(PoisonError::into_inner));
     match script(&parts) {
         Act::Pass => pass(&shared, parts, body).await,
-        Act::Alter(Alter(change)) => {
+        Act::Alter(Alter { change, pieces, pause }) => {
             let (head, body) = pass(&shared, parts, body).await?.into_parts();
             let bytes = body.collect().await.map_err(|_| Cut)?.to_bytes();
             if head.status != StatusCode::OK {
                 return Ok(Response::from_parts(head, full(bytes)));
             }
             let given = minicbor::decode(&bytes).map_err(|_| Cut)?;
-            let bytes = minicbor::to_vec(change(given)).map_err(|_| Cut)?;
-            response(200, MEDIA_TYPE, full(bytes.into()))
-        }
-        Act::Slow { pieces, pause } => {
-            let (mut head, body) = pass(&shared, parts, body).await?.into_parts();
-            let bytes = body.collect().await.map_err(|_| Cut)?.to_bytes();
-            head.headers.remove(header::CONTENT_LENGTH);
-            Ok(Response::from_parts(head, slow(bytes, pieces, pause)))
+            let bytes = Bytes::from(minicbor::to_vec(change(given)).map_err(|_| Cut)?);
+            let body = if pieces > 1 { slow(bytes, pieces, pause) } else { full(bytes) };
+            response(200, MEDIA_TYPE, body)
         }
         Act::Answer(status, media_type, bytes) => response(status, media_type, full(bytes)),
         Act::Stream(feed) => response(200, "text/event-stream", fed(feed)),

@@ -11,6 +11,8 @@
 )]
 
 pub mod device;
+pub mod evil;
+pub mod feed;
 pub mod front;
 pub mod hand;
 pub mod house;
@@ -21,7 +23,8 @@ pub mod server;
 pub mod wait;
 
 pub use device::{Device, Follower};
-pub use front::{Act, Front};
+pub use evil::Evil;
+pub use front::{Act, Alter, Front};
 pub use hand::Hand;
 pub use house::House;
 pub use process::Process;

@@ -21,6 +21,9 @@ pub struct Server {
     process: Option<Process>,
 }
 
+/// Settings that make tests short where operators are patient: devices come back at once.
+const QUICK: [&str; 2] = ["stream.retry=100ms", "stream.closing_retry=100ms"];
+
 impl Server {
     /// Starts a server over sled where anybody may make an account.
     ///
@@ -47,7 +50,7 @@ impl Server {
         let mut server = Self {
             dir: dir.expect("a directory"),
             engine,
-            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
+            settings: QUICK.iter().chain(settings).map(|&setting| setting.to_owned()).collect(),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             process: None,
         };
@@ -129,6 +132,11 @@ impl Server {
     /// It does not run.
     pub fn process(&mut self) -> &mut Process {
         self.process.as_mut().expect("the server does not run")
+    }
+
+    /// What it logged since its start.
+    pub fn log(&self) -> String {
+        self.process.as_ref().map(Process::log).unwrap_or_default()
     }
 
     /// A typed client without a token.

@@ -3,6 +3,17 @@
 
 mod faults;
 mod harness;
+mod o01;
+mod o02;
+mod o03;
+mod o05;
+mod o07;
+mod o08;
+mod o09;
+mod o10;
+mod o11;
+mod o13;
+mod o18;
 mod o20;
 mod o21;
 mod o22;
