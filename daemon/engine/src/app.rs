@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proof::{LaneSeq, Replica};
-use tidings_wire::{AppId, Position, Seq};
+use tidings_wire::{AppId, ManifestNumber, Position, Seq};
 
 use crate::backoff::Backoff;
 use crate::book::Book;
@@ -59,7 +59,11 @@ pub(crate) struct AppSync {
     pub(crate) outbox: bool,
     pub(crate) bare: BareDue,
 
+    /// Number of the own manifest that the server held when the pull in flight was ordered.
+    pub(crate) acked_when_asked: ManifestNumber,
     alarms: BTreeSet<Alarm>,
+    /// Apps that manifests name and the server's list lacked; whether it still did afterwards.
+    missing: BTreeMap<AppId, bool>,
     forks: BTreeSet<Alarm>,
     stalled: bool,
     /// When the pages last reached the server's head.
@@ -77,6 +81,8 @@ struct Waiting {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Follow {
     pub(crate) renew: Option<(RenewCause, bool)>,
+    /// Manifests name apps that the server's list lacks: read it again.
+    pub(crate) missing_apps: bool,
 }
 
 impl AppSync {
@@ -113,7 +119,9 @@ impl AppSync {
             push_backoff: Backoff::default(),
             outbox: start.outbox,
             bare,
+            acked_when_asked: ManifestNumber(0),
             alarms: BTreeSet::new(),
+            missing: BTreeMap::new(),
             forks: BTreeSet::new(),
             stalled: false,
             proved: None,
@@ -242,19 +250,35 @@ impl AppSync {
         self.due = std::mem::take(&mut self.again);
         (self.stuck, self.last, self.stalled) = (0, None, false);
         self.proved = Some(now);
-        let verdict = self.book.judge(own, &self.record.lost, apps);
+        let verdict = self.book.judge(own, self.acked_when_asked, &self.record.lost, apps);
         for replica in &verdict.level {
             self.record.lost.remove(replica);
         }
         self.alarms = verdict.alarms;
+        let known = std::mem::take(&mut self.missing);
+        self.missing = verdict
+            .missing_apps
+            .into_iter()
+            .map(|app| {
+                let confirmed = known.get(&app).copied().unwrap_or(false);
+                (app, confirmed)
+            })
+            .collect();
+        let missing_apps = self.missing.values().any(|confirmed| !confirmed);
         self.note_waiting(now, Some(own));
         if verdict.own_newer {
-            return Follow { renew: Some((RenewCause::Copied, false)) };
+            return Follow { renew: Some((RenewCause::Copied, false)), missing_apps };
         }
         if std::mem::take(&mut self.record.refill) && !self.record.lost.is_empty() {
-            return Follow { renew: Some((RenewCause::ServerLost, true)) };
+            return Follow { renew: Some((RenewCause::ServerLost, true)), missing_apps };
         }
-        Follow::default()
+        Follow { renew: None, missing_apps }
+    }
+
+    /// Notes the server's list of apps, read since manifests named one that it lacked.
+    pub(crate) fn confirm_missing(&mut self, apps: &BTreeSet<AppId>) {
+        self.missing.retain(|app, _| !apps.contains(app));
+        self.missing.values_mut().for_each(|confirmed| *confirmed = true);
     }
 
     /// Whether blobs of a lane are missing: something waits behind a hole, or its author states
@@ -310,6 +334,9 @@ impl AppSync {
             if waiting.tries > config.refetch.len() && !admitted {
                 alarms.insert(Alarm::Withheld { app: self.app.clone(), lane: *lane });
             }
+        }
+        for (app, _) in self.missing.iter().filter(|(_, confirmed)| **confirmed) {
+            alarms.insert(Alarm::AppWithheld { app: app.clone() });
         }
         if self.stalled {
             alarms.insert(Alarm::NoProgress { app: self.app.clone() });

@@ -128,6 +128,7 @@ impl Book {
     pub(crate) fn judge(
         &self,
         own: Replica,
+        own_acked: ManifestNumber,
         lost: &BTreeSet<Replica>,
         apps: &BTreeSet<AppId>,
     ) -> Verdict {
@@ -150,9 +151,7 @@ impl Book {
                     verdict.fork(&self.app, *seen);
                 }
             }
-            for app in fact.manifest.apps.difference(apps) {
-                verdict.alarms.insert(Alarm::AppWithheld { app: app.clone() });
-            }
+            verdict.missing_apps.extend(fact.manifest.apps.difference(apps).cloned());
         }
         for (replica, floor) in &self.floors {
             match self.shown.get(replica) {
@@ -166,10 +165,10 @@ impl Book {
         }
         let own_shown = self.shown.get(&own).map_or(ManifestNumber(0), |mark| mark.n);
         verdict.own_newer = own_shown > self.own_n;
-        if own_shown < self.own_acked && !lost.contains(&own) {
+        if own_shown < own_acked && !lost.contains(&own) {
             verdict.rollback(&self.app, own);
         }
-        if own_shown >= self.own_acked {
+        if own_shown >= own_acked {
             verdict.level.insert(own);
         }
         verdict
@@ -181,6 +180,8 @@ impl Book {
 pub(crate) struct Verdict {
     /// What the person must learn.
     pub(crate) alarms: BTreeSet<Alarm>,
+    /// Apps that manifests name and the server's list lacks.
+    pub(crate) missing_apps: BTreeSet<AppId>,
     /// Replicas of which the server shows all that is known.
     pub(crate) level: BTreeSet<Replica>,
     /// The server holds a manifest of ours that this replica never signed.

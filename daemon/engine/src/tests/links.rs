@@ -1,0 +1,140 @@
+//! Signing in, the stream, and what is read when it opens.
+
+use super::bench::{Bench, app, secs};
+use crate::*;
+
+#[test]
+fn it_signs_in_then_opens_the_stream_and_reads_everything() {
+    let mut bench = Bench::cold(vec![AppStart::new(app("notes"))]);
+    assert_eq!(bench.orders(), [Output::SignIn]);
+    assert_eq!(bench.engine.link(bench.now), Link::Connecting);
+    bench.engine.handle_token(bench.now, secs(900));
+    let orders = bench.orders();
+    assert!(matches!(
+        orders.as_slice(),
+        [Output::OpenStream, Output::ReadAccount, Output::Pull(_)]
+            | [Output::ReadAccount, Output::OpenStream, Output::Pull(_)]
+    ));
+    bench.engine.handle_stream_opened(bench.now);
+    assert_eq!(bench.engine.link(bench.now), Link::Online);
+}
+
+#[test]
+fn every_reconnect_pulls_by_itself() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_stream_closed(bench.now, None);
+    let orders = bench.wait(secs(2));
+    assert_eq!(orders, [Output::OpenStream]);
+    bench.engine.handle_stream_opened(bench.now);
+    let orders = bench.orders();
+    assert!(orders.iter().any(|order| matches!(order, Output::Pull(_))), "{orders:?}");
+    assert!(orders.contains(&Output::ReadAccount));
+}
+
+#[test]
+fn silence_is_death_after_75_seconds() {
+    let mut bench = Bench::notes();
+    bench.pass(secs(300));
+    assert_eq!(bench.orders(), []);
+    let before = bench.now;
+    let orders = bench.wait(secs(100));
+    assert_eq!(orders, [Output::CloseStream]);
+    assert_eq!(bench.now.since(before), secs(75));
+    assert_eq!(bench.wait(secs(2)), [Output::OpenStream]);
+}
+
+#[test]
+fn it_polls_every_quarter_of_an_hour() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_token(bench.now, secs(100_000));
+    bench.pass(secs(899));
+    assert_eq!(bench.orders(), []);
+    bench.pass(secs(1));
+    let orders = bench.orders();
+    assert!(matches!(orders.as_slice(), [Output::ReadAccount, Output::Pull(_)]), "{orders:?}");
+}
+
+#[test]
+fn a_token_is_renewed_before_its_end_and_once() {
+    let mut bench = Bench::notes();
+    bench.pass(secs(839));
+    assert_eq!(bench.orders(), []);
+    bench.pass(secs(1));
+    assert_eq!(bench.orders(), [Output::SignIn]);
+    bench.pass(secs(30));
+    assert_eq!(bench.orders(), [], "one sign-in at a time");
+    bench.engine.handle_token(bench.now, secs(900));
+    assert_eq!(bench.orders(), []);
+}
+
+#[test]
+fn a_short_token_is_not_renewed_for_ever() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_token(bench.now, secs(4));
+    bench.pass(secs(2));
+    assert_eq!(bench.orders(), []);
+    bench.pass(secs(1));
+    assert_eq!(bench.orders(), [Output::SignIn]);
+}
+
+#[test]
+fn a_stream_without_bytes_counts_as_buffered_and_is_polled_for() {
+    let mut bench = Bench::cold(vec![AppStart::new(app("notes"))]);
+    bench.orders();
+    bench.engine.handle_token(bench.now, secs(900));
+    bench.engine.handle_stream_opened(bench.now);
+    bench.settle(&[app("notes")]);
+    bench.wait(secs(10));
+    assert_eq!(bench.engine.link(bench.now), Link::Buffered);
+    let before = bench.now;
+    let orders = bench.wait(secs(64));
+    assert!(orders.contains(&Output::ReadAccount), "{orders:?}");
+    assert_eq!(bench.now.since(before), secs(60));
+}
+
+#[test]
+fn waking_up_connects_at_once() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_resumed(bench.now);
+    let orders = bench.orders();
+    assert_eq!(orders.first(), Some(&Output::CloseStream));
+    assert!(orders.contains(&Output::OpenStream));
+}
+
+#[test]
+fn a_reauth_signs_in_and_opens_again() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_stream_reauth(bench.now);
+    assert_eq!(bench.orders(), [Output::SignIn]);
+    bench.engine.handle_token(bench.now, secs(900));
+    assert!(bench.orders().contains(&Output::OpenStream));
+}
+
+#[test]
+fn the_servers_word_alone_only_makes_it_look_at_the_chain() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_stream_closed(bench.now, Some(Failure::Unlinked));
+    assert_eq!(bench.engine.link(bench.now), Link::Unlinked);
+    assert_eq!(bench.orders(), [Output::ReadAccount]);
+    bench.engine.handle_account_failed(bench.now, Failure::Unlinked);
+    // It goes on asking, ever more slowly.
+    let mut asked = 0;
+    for _ in 0..1_000 {
+        for order in bench.wait(secs(3_600)) {
+            match order {
+                Output::SignIn => {
+                    asked += 1;
+                    bench.engine.handle_token_failed(bench.now, Failure::Unlinked);
+                }
+                Output::ReadAccount => {
+                    bench.engine.handle_account_failed(bench.now, Failure::Unlinked);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if bench.now > Time::from_millis(1_000_000 + 3_600_000) {
+            break;
+        }
+    }
+    assert!((50..400).contains(&asked), "{asked} sign-ins in an hour");
+}
