@@ -33,8 +33,13 @@ impl Announcement {
 
     /// Lets the answer go first.
     pub fn after(self, response: Response) -> Response {
-        response.map(|body| Body::new(Acknowledged { body, _announcement: self }))
+        hold(response, self)
     }
+}
+
+/// Keeps something until the answer's last byte was handed on, or its reader is gone.
+pub fn hold(response: Response, kept: impl Send + Unpin + 'static) -> Response {
+    response.map(|body| Body::new(Holding { body, _kept: kept }))
 }
 
 impl Drop for Announcement {
@@ -45,13 +50,13 @@ impl Drop for Announcement {
     }
 }
 
-/// The body of an acknowledgement.
-struct Acknowledged {
+/// A body with something that goes with it.
+struct Holding<T> {
     body: Body,
-    _announcement: Announcement,
+    _kept: T,
 }
 
-impl HttpBody for Acknowledged {
+impl<T: Unpin> HttpBody for Holding<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -21,7 +21,7 @@ use crate::failure::{Answer, Failure};
 pub struct Received {
     /// The bytes.
     pub bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Bytes of a refused body that are read and dropped, so that the sender gets to see the answer.
@@ -53,15 +53,8 @@ pub async fn read(
         }
         return Err(Failure::too_large(limit));
     }
-    let need = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(limit);
-    let kib = u32::try_from(need.div_ceil(1 << 10).max(1)).unwrap_or(u32::MAX);
     let end = Instant::now() + timeouts.body;
-    let acquiring = timeout_at(end, room.clone().acquire_many_owned(kib));
-    let Ok(Ok(room)) = acquiring.await else {
-        return Err(
-            Failure::new(Code::Unavailable, "the server has no room for this now").retry_after(5)
-        );
-    };
+    let mut taken: Option<OwnedSemaphorePermit> = None;
     let mut bytes = BytesMut::new();
     loop {
         let idle = (Instant::now() + timeouts.body_idle).min(end);
@@ -83,9 +76,23 @@ pub async fn read(
             drain(body).await;
             return Err(Failure::too_large(limit));
         }
+        // Room is taken as bytes arrive: who announces much and sends little holds none.
+        let have = taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let need = (bytes.len() + data.len()).div_ceil(1 << 10).saturating_sub(have);
+        if let Some(need) = u32::try_from(need).ok().filter(|need| *need > 0) {
+            let more = timeout_at(idle, room.clone().acquire_many_owned(need)).await;
+            let Ok(Ok(more)) = more else {
+                let message = "the server has no room for this now; nothing was changed";
+                return Err(Failure::new(Code::Unavailable, message).retry_after(5));
+            };
+            match taken.as_mut() {
+                Some(taken) => taken.merge(more),
+                None => taken = Some(more),
+            }
+        }
         bytes.extend_from_slice(&data);
     }
-    Ok(Received { bytes: bytes.freeze(), _room: room })
+    Ok(Received { bytes: bytes.freeze(), _room: taken })
 }
 
 /// Drops what still comes, within limits: a connection that is closed on unread bytes is reset,

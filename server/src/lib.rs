@@ -26,6 +26,7 @@ mod state;
 pub mod store;
 mod stream;
 mod text;
+mod turns;
 
 pub use clock::Millis;
 pub use config::Config;

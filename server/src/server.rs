@@ -162,6 +162,7 @@ impl Server {
         tasks.spawn(async move {
             while timeout(TIDY, tidying.stopping.cancelled()).await.is_err() {
                 tidying.rates.tidy();
+                tidying.pulls.tidy();
             }
         });
         Ok(Self { shared, stop, kill, failed, tasks })

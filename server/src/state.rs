@@ -24,6 +24,7 @@ use crate::mailbox::Mailboxes;
 use crate::rates::Rates;
 use crate::store::SharedStore;
 use crate::text;
+use crate::turns::Turns;
 
 /// The parts of a running server.
 pub struct Shared {
@@ -51,6 +52,8 @@ pub struct Shared {
     pub room: Arc<Semaphore>,
     /// Work that outlives its request: writes that were begun are finished and announced.
     pub tasks: TaskTracker,
+    /// Pulls that are being answered.
+    pub pulls: Turns,
     /// Set when the server begins to stop.
     pub stopping: CancellationToken,
 }
@@ -85,6 +88,7 @@ impl Shared {
             rates: Rates::new(&config.rates),
             room: Arc::new(Semaphore::new(kib.min(Semaphore::MAX_PERMITS))),
             tasks: TaskTracker::new(),
+            pulls: Turns::new(config.limits.pulls_per_account),
             stopping,
             store,
             address,

@@ -200,6 +200,8 @@ keys! {
         "Most open connections from one address (IPv6: one /64). Behind a proxy, all count as the proxy's, so it is not applied to trusted proxies.";
     InflightBytes = "limits.inflight_bytes", bytes(16 << 20, 1 << 40), Some("256MiB"),
         "Most bytes of request bodies held in memory at a time; further requests wait.";
+    PullsPerAccount = "limits.pulls_per_account", count(1, 10_000), Some("32"),
+        "Pulls of one account that are answered at a time, each with a page in memory; further ones wait.";
     PushRequest = "limits.push_request", at_most(1 << 10, limits::PUSH_REQUEST), Some("12MiB"),
         "Largest push, in bytes. May only be lowered; devices expect the default.";
     PushBlobs = "limits.push_blobs", count(1, limits::PUSH_BLOBS as u64), Some("4096"),

@@ -134,6 +134,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Most bytes of request bodies in memory.
     pub inflight_bytes: u64,
+    /// Pulls of one account at a time.
+    pub pulls_per_account: usize,
     /// Largest push, in bytes.
     pub push_request: usize,
     /// Most blobs in a push.
@@ -274,6 +276,7 @@ impl Config {
                 connections: size(layers, Key::Connections)?,
                 connections_per_address: size(layers, Key::ConnectionsPerAddress)?,
                 inflight_bytes: number(layers, Key::InflightBytes)?,
+                pulls_per_account: size(layers, Key::PullsPerAccount)?,
                 push_request: size(layers, Key::PushRequest)?,
                 push_blobs: size(layers, Key::PushBlobs)?,
                 json_request: size(layers, Key::JsonRequest)?,

@@ -8,13 +8,14 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use http::header::CONTENT_TYPE;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,13 +23,16 @@ use hyper_util::server::conn::auto::Builder;
 use tidings_wire::limits;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::socket::{Watch, Watched};
 use crate::config::Timeouts;
 use crate::state::Peer;
+
+/// The media type of streams.
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// Streams of one HTTP/2 connection at a time.
 const HTTP2_STREAMS: u32 = 128;
@@ -41,28 +45,56 @@ const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;
 /// Requests in progress on a connection.
 #[derive(Debug, Default)]
 struct Busy {
+    /// From the head of a request to the last byte of its answer.
     requests: AtomicUsize,
-    idle: Notify,
+    /// Answers that are being read, streams left out.
+    answers: AtomicUsize,
+    /// Pieces of answers that were handed on.
+    pieces: AtomicU64,
+    /// The last request ended, or an answer began.
+    changed: Notify,
 }
 
 impl Busy {
     fn begin(self: &Arc<Self>) -> InProgress {
         self.requests.fetch_add(1, Ordering::SeqCst);
-        InProgress(self.clone())
+        InProgress { busy: self.clone(), answering: false }
     }
 
-    fn count(&self) -> usize {
+    fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
+    }
+
+    fn answers(&self) -> usize {
+        self.answers.load(Ordering::SeqCst)
+    }
+
+    fn pieces(&self) -> u64 {
+        self.pieces.load(Ordering::Relaxed)
     }
 }
 
-/// A request in progress, until the last byte of its answer was handed on.
-struct InProgress(Arc<Busy>);
+/// A request in progress.
+struct InProgress {
+    busy: Arc<Busy>,
+    answering: bool,
+}
+
+impl InProgress {
+    fn answer(&mut self) {
+        self.answering = true;
+        self.busy.answers.fetch_add(1, Ordering::SeqCst);
+        self.busy.changed.notify_one();
+    }
+}
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        if self.0.requests.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.idle.notify_one();
+        if self.answering {
+            self.busy.answers.fetch_sub(1, Ordering::SeqCst);
+        }
+        if self.busy.requests.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.busy.changed.notify_one();
         }
     }
 }
@@ -82,7 +114,7 @@ pub(crate) async fn serve<S>(
     let service = {
         let busy = busy.clone();
         service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-            let in_progress = busy.begin();
+            let mut in_progress = busy.begin();
             let router = router.clone();
             async move {
                 let mut request: Request = request.map(Body::new);
@@ -91,9 +123,11 @@ pub(crate) async fn serve<S>(
                     Ok(response) => response,
                     Err(never) => match never {},
                 };
-                Ok::<_, Infallible>(
-                    response.map(|body| Tracked { body, _in_progress: in_progress }),
-                )
+                // A stream may be silent for long; its reader is looked after by its frames.
+                if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != EVENT_STREAM) {
+                    in_progress.answer();
+                }
+                Ok::<_, Infallible>(response.map(|body| Tracked { body, in_progress }))
             }
         })
     };
@@ -152,8 +186,12 @@ enum Waiting {
 async fn overdue(watch: &Watch, busy: &Busy, timeouts: &Timeouts) -> &'static str {
     let (mut waiting, mut since, mut reads) = (Waiting::Head, Instant::now(), watch.reads());
     loop {
-        if busy.count() > 0 {
-            busy.idle.notified().await;
+        if busy.requests() > 0 {
+            if busy.answers() == 0 {
+                busy.changed.notified().await;
+            } else if stalled(busy, timeouts).await {
+                return "an answer is not taken";
+            }
             (waiting, since, reads) = (Waiting::Idle, Instant::now(), watch.reads());
             continue;
         }
@@ -166,13 +204,13 @@ async fn overdue(watch: &Watch, busy: &Busy, timeouts: &Timeouts) -> &'static st
         let look = deadline.min(Instant::now() + timeouts.header);
         tokio::select! {
             () = sleep_until(look) => {}
-            () = busy.idle.notified() => {
+            () = busy.changed.notified() => {
                 // A whole request came and went.
                 (waiting, since, reads) = (Waiting::Idle, Instant::now(), watch.reads());
                 continue;
             }
         }
-        if busy.count() > 0 {
+        if busy.requests() > 0 {
             continue;
         }
         if waiting == Waiting::Idle && !http2 && watch.reads() != reads {
@@ -183,10 +221,20 @@ async fn overdue(watch: &Watch, busy: &Busy, timeouts: &Timeouts) -> &'static st
     }
 }
 
+/// Whether no piece of any answer is taken for the time that a write may stall. Over HTTP/2 the
+/// socket may well move while its streams do not.
+async fn stalled(busy: &Busy, timeouts: &Timeouts) -> bool {
+    let before = busy.pieces();
+    tokio::select! {
+        () = sleep(timeouts.write_stall) => busy.answers() > 0 && busy.pieces() == before,
+        () = busy.changed.notified() => false,
+    }
+}
+
 /// The body of an answer, which keeps its request in progress.
 struct Tracked {
     body: Body,
-    _in_progress: InProgress,
+    in_progress: InProgress,
 }
 
 impl HttpBody for Tracked {
@@ -197,7 +245,11 @@ impl HttpBody for Tracked {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_ready() {
+            self.in_progress.busy.pieces.fetch_add(1, Ordering::Relaxed);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -13,15 +13,20 @@ mod sign_in;
 mod status;
 mod subscribe;
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
 use tidings_wire::sync::MEDIA_TYPE;
 
@@ -116,9 +121,38 @@ pub(crate) fn cbor(value: &impl minicbor::Encode<()>) -> Answer<Response> {
 }
 
 fn answer(media_type: &'static str, bytes: Vec<u8>) -> Response {
-    let mut response = Response::new(axum::body::Body::from(bytes));
+    let mut response = Response::new(axum::body::Body::new(Chunks(bytes.into())));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Bytes of an answer that are handed on at a time. HTTP/2 takes a frame whole, however little the
+/// reader lets through, so that a large one would leave our sight.
+const CHUNK: usize = 64 << 10;
+
+/// An answer in memory, handed on piece by piece.
+struct Chunks(Bytes);
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let size = self.0.len().min(CHUNK);
+        let chunk = self.0.split_to(size);
+        Poll::Ready((size > 0).then(|| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
 }

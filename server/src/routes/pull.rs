@@ -10,6 +10,7 @@ use tidings_wire::sync::{ACCOUNT_CHANNEL, DevicePull, PullQuery, PullResponse, R
 use tidings_wire::{Code, Position, TableTag, limits};
 
 use super::{Call, cbor};
+use crate::announce::hold;
 use crate::body;
 use crate::clock::Millis;
 use crate::cursor::{Binding, Cursor, Follow};
@@ -69,6 +70,7 @@ pub(super) async fn pull(State(shared): State<Arc<Shared>>, request: Request) ->
         bytes: shared.config.limits.page_bytes,
         known,
     };
+    let turn = shared.pulls.wait(caller.account).await?;
     let page = shared.store.pull(pull).await?;
     let now = Millis::now();
     // After a reset the caller goes on from what is common, in its own time; nothing but the
@@ -88,7 +90,7 @@ pub(super) async fn pull(State(shared): State<Arc<Shared>>, request: Request) ->
         };
         shared.store.note_pull(caller.account, noted);
     }
-    cbor(&PullResponse {
+    let response = cbor(&PullResponse {
         generation: timeline.generation,
         start: timeline.start(),
         reset,
@@ -104,7 +106,8 @@ pub(super) async fn pull(State(shared): State<Arc<Shared>>, request: Request) ->
         chain: row.head,
         epoch: row.epoch,
         now_ms: now.0,
-    })
+    })?;
+    Ok(hold(response, turn))
 }
 
 /// The account's own channel has nothing to pull.

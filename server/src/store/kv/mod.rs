@@ -18,8 +18,12 @@ mod remove;
 mod usage;
 mod walk;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidings_kv::{CommitError, Durability, Store as Kv, StoreError, Txn};
 use tidings_wire::sync::{AppHead, DevicePull};
@@ -79,6 +83,8 @@ pub struct KvStore {
     timeline: Timeline,
     /// How far replicas were noted to have pulled, to write only news.
     noted: Mutex<HashMap<(AccountId, AppId, tidings_proof::Replica), DevicePull>>,
+    /// The last write found the disk full.
+    full: AtomicBool,
 }
 
 impl std::fmt::Debug for KvStore {
@@ -98,13 +104,15 @@ impl KvStore {
             // Whoever asked may be gone; what was written is written.
             let _ = sender.send(result);
         });
-        match receiver.await {
+        let result = match receiver.await {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(CommitError::Job(refusal))) => Err(refusal),
-            Ok(Err(CommitError::Panicked(what))) => Err(StoreFault::Unavailable(what).into()),
+            Ok(Err(CommitError::Job(refusal))) => return Err(refusal),
+            Ok(Err(CommitError::Panicked(what))) => Err(StoreFault::Unavailable(what)),
             Ok(Err(CommitError::Store(error))) => Err(error.into()),
-            Err(_) => Err(StoreFault::Unavailable("the store is closed".to_owned()).into()),
-        }
+            Err(_) => Err(StoreFault::Unavailable("the store is closed".to_owned())),
+        };
+        self.full.store(matches!(result, Err(StoreFault::Full)), Ordering::Relaxed);
+        Ok(result?)
     }
 
     /// Runs a read on a blocking thread.
@@ -198,7 +206,13 @@ impl Store for KvStore {
     }
 
     fn ready(&self) -> Reply<'_, ()> {
-        Box::pin(self.read(open::ready))
+        // Monitors see a full disk from the first write that it refused to the next that it took.
+        let full = self.full.load(Ordering::Relaxed);
+        Box::pin(self.read(
+            move |kv| {
+                if full { Err(StoreFault::Full.into()) } else { open::ready(kv) }
+            },
+        ))
     }
 
     fn close(&self) -> Reply<'_, ()> {

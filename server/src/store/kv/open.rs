@@ -96,7 +96,8 @@ impl KvStore {
         }
         let generation = Generation(kv.generation().0);
         let timeline = Timeline { generation, starts };
-        let store = Self { kv, token_key, timeline, noted: Mutex::new(HashMap::new()) };
+        let store =
+            Self { kv, token_key, timeline, noted: Mutex::new(HashMap::new()), full: false.into() };
         store.finish_removals()?;
         Ok(store)
     }

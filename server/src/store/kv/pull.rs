@@ -91,10 +91,10 @@ fn first_since(
         let next = loop {
             let Some((key, value)) = source.survey(table::LOG, &scan)?.pop() else { break None };
             let place = Place::of_key(&key).ok_or_else(|| damaged("log entry", "bad key"))?;
-            match value {
-                Ok(value) => break Some((place.position, LogRecord::received(&value)?)),
+            match value.ok().and_then(|value| LogRecord::received(&value).ok()) {
+                Some(received) => break Some((place.position, received)),
                 // A damaged record has no time of its own; the next one's will do.
-                Err(_) => scan = scan.after(&key),
+                None => scan = scan.after(&key),
             }
         };
         match next {
