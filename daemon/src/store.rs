@@ -27,6 +27,10 @@ const LAYOUT: u32 = 1;
 const CACHE: u64 = 32 << 20;
 /// Writes that may wait for the committer.
 const QUEUE: usize = 1_024;
+/// A smaller file is not worth the reading.
+const SPARSE_FROM: u64 = 64 << 20;
+/// How many times larger than what lies in it a file may be.
+const SPARSE: u64 = 4;
 
 impl Store {
     /// Opens the store in a directory, or makes one. Blocks.
@@ -37,7 +41,12 @@ impl Store {
         dir: &Path,
         on_failure: impl Fn(&StoreError) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
-        Self::open_with(Some(dir), EngineKind::Redb, on_failure)
+        let store = Self::open_with(Some(dir), EngineKind::Redb, on_failure)?;
+        if let Err(error) = store.compact_if_sparse(SPARSE_FROM) {
+            // It is only room: what is stored is safe either way.
+            tracing::warn!(%error, "the store could not be made smaller");
+        }
+        Ok(store)
     }
 
     /// A store that is gone with its last clone; for tests.
@@ -46,6 +55,19 @@ impl Store {
     /// As [`Store::open`].
     pub fn memory() -> Result<Self, StoreError> {
         Self::open_with(None, EngineKind::Memory, |_| {})
+    }
+
+    /// Gives room back to the file system where the file is larger than `from` bytes and more than
+    /// four times what lies in it. True if it did.
+    fn compact_if_sparse(&self, from: u64) -> Result<bool, StoreError> {
+        let size = self.kv.disk_size()?;
+        if size <= from || size / SPARSE <= self.kv.check()?.bytes {
+            return Ok(false);
+        }
+        self.kv.compact()?;
+        let after = self.kv.disk_size()?;
+        tracing::info!(before = size, after, "the store was made smaller");
+        Ok(after < size)
     }
 
     fn open_with(
@@ -195,4 +217,31 @@ fn unreadable(reason: impl Into<Arc<str>>) -> StoreError {
 pub fn damaged(table: &str, key: &[u8], what: impl ToString) -> StoreError {
     let place = format!("{table} {}", key.escape_ascii());
     StoreError::Damaged(Damage { place, what: what.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparse_file_is_made_smaller_and_keeps_what_lies_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), |_| {}).unwrap();
+        let key = |n: u32| n.to_be_bytes().to_vec();
+        let fill = store.write_blocking(move |txn| {
+            (0..400).try_for_each(|n| txn.put(keys::ROWS, key(n), vec![7; 32 << 10]))
+        });
+        fill.unwrap();
+        let empty = store
+            .write_blocking(move |txn| (1..400).try_for_each(|n| txn.delete(keys::ROWS, key(n))));
+        empty.unwrap();
+        let before = store.kv.disk_size().unwrap();
+        assert!(!store.compact_if_sparse(before).unwrap(), "small enough");
+        assert!(store.compact_if_sparse(0).unwrap());
+        assert!(store.kv.disk_size().unwrap() < before / 4);
+        let kept = store.read_blocking(|source| source.get(keys::ROWS, &key(0))).unwrap();
+        assert_eq!(kept.map(|value| value.len()), Some(32 << 10));
+        assert_eq!(store.read_blocking(|source| source.get(keys::ROWS, &key(1))).unwrap(), None);
+        store.close().unwrap();
+    }
 }

@@ -199,3 +199,53 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     assert!(got < 20 * 200_000, "the whole stream came: {got}");
     daemon.stop().await;
 }
+
+/// Runs in a process of its own under another user; only root can start one.
+#[test]
+fn another_user_is_turned_away() {
+    use std::io::Read as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    const SOCKET: &str = "TIDINGS_TEST_PEER_SOCKET";
+    if let Some(socket) = std::env::var_os(SOCKET) {
+        use std::io::Write as _;
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        let _ = stream.write_all(b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, b"", "closed without a word");
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = Start::default().fresh().await;
+        // What the permissions keep away otherwise.
+        let open = |path: &std::path::Path| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        open(daemon.socket());
+        open(daemon.home.data());
+        open(daemon.home.data().parent().unwrap());
+        let program = daemon.home.data().join("test");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        open(&program);
+        let socket = daemon.socket().to_owned();
+        let output = tokio::task::spawn_blocking(move || {
+            std::process::Command::new(program)
+                .args(["local::hostile::another_user_is_turned_away", "--exact", "--nocapture"])
+                .env(SOCKET, socket)
+                .uid(65_534)
+                .gid(65_534)
+                .output()
+                .unwrap()
+        });
+        let output = output.await.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        daemon.get("/v1/ping").send().await.ok();
+        daemon.stop().await;
+    });
+}
