@@ -12,6 +12,7 @@ pub mod log;
 pub mod meta;
 pub mod outbox;
 pub mod query;
+pub mod restamp;
 mod row;
 mod write;
 
@@ -69,7 +70,7 @@ impl Replica {
         let incarnation = random_incarnation()?;
         let records = store.write_blocking(move |txn| {
             if meta::replica(txn)?.is_none() {
-                let record = ReplicaRecord { incarnation, last_stamp: Stamp::ZERO };
+                let record = ReplicaRecord { incarnation, last_stamp: Stamp::ZERO, shown: None };
                 meta::put_replica(txn, &record)?;
             }
             let mut records = meta::apps(txn)?;

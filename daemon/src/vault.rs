@@ -12,8 +12,8 @@ mod open;
 mod seal;
 
 pub use self::account::{AccountRecord, VaultError};
-pub use self::hardening::forbid_core_dumps;
 pub use self::body::{BodyProblem, pack_body, unpack_body};
+pub use self::hardening::forbid_core_dumps;
 
 pub use self::keystore::{Keystore, KeystoreError, KeystoreKind, Secrets};
 pub use self::open::{NotOpened, OpenedBlob, Unlocked};

@@ -1,13 +1,13 @@
 //! The account on the socket: making it, linking computers, listing them. Only the owner's token
 //! may do this; apps have no business here.
 
+use axum::Json;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::Json;
 use serde::de::DeserializeOwned;
 use tidings_client::ErrorKind;
 use tidings_client::remote::ClientError;
@@ -192,24 +192,21 @@ impl From<LinkError> for ApiError {
                 .hint("`tidings status` shows it; a second account needs a home of its own"),
             LinkError::Missing => Self::new(Code::NoAccount, message)
                 .hint("`tidings account create URL` makes one, `tidings login URL` joins one"),
-            LinkError::Config(_) | LinkError::NameTooLong => {
-                Self::new(Code::InvalidField, message)
-            }
+            LinkError::Config(_) | LinkError::NameTooLong => Self::new(Code::InvalidField, message),
             LinkError::Server(error) => server(error),
             LinkError::Malformed(_) => Self::new(Code::UpstreamFailed, message)
                 .hint("check that the URL is the server's; if it is, do not trust this server"),
             LinkError::Keystore(_) => Self::new(Code::KeysLocked, message)
                 .hint("unlock the keychain, or choose `--keystore file`"),
-            LinkError::Vault(VaultError::Locked) => Self::new(Code::KeysLocked, message)
-                .hint("unlock the keychain and try again"),
+            LinkError::Vault(VaultError::Locked) => {
+                Self::new(Code::KeysLocked, message).hint("unlock the keychain and try again")
+            }
             LinkError::Vault(VaultError::Store(error)) => error.into(),
             LinkError::Vault(_) => Self::new(Code::UpstreamFailed, message),
             LinkError::Code(_) => Self::new(Code::InvalidField, message)
                 .hint("type the code exactly as the other computer shows it"),
-            LinkError::Pairing(PairingError::WrongCode) => {
-                Self::new(Code::PairWrongCode, message)
-                    .hint("run `tidings login URL` again on the new computer for a new code")
-            }
+            LinkError::Pairing(PairingError::WrongCode) => Self::new(Code::PairWrongCode, message)
+                .hint("run `tidings login URL` again on the new computer for a new code"),
             LinkError::Pairing(_) | LinkError::Expired | LinkError::Stopped => {
                 Self::new(Code::PairEnded, message)
                     .hint("run `tidings login URL` again on the new computer for a new code")

@@ -97,6 +97,7 @@ fn merge(
         let mut changes = Changes::default();
         for RowDelta { table, row, delta } in &push.deltas {
             stamps.observe(delta.version());
+            replica.show(delta.version());
             changes.row(txn, app, table, row)?.row.state.join(delta);
         }
         let bulk_over = if push.bulk { 0 } else { BULK };

@@ -22,6 +22,21 @@ pub struct ReplicaRecord {
     /// The greatest stamp given or seen.
     #[n(1)]
     pub last_stamp: Stamp,
+    /// The greatest stamp that others know: received from them, or frozen to be sent.
+    #[n(2)]
+    pub shown: Option<Stamp>,
+}
+
+impl ReplicaRecord {
+    /// The greatest stamp that others know.
+    pub fn shown(&self) -> Stamp {
+        self.shown.unwrap_or(Stamp::ZERO)
+    }
+
+    /// Notes a stamp that others know.
+    pub fn show(&mut self, stamp: Stamp) {
+        self.shown = Some(self.shown().max(stamp));
+    }
 }
 
 /// One app: where its log stands and what is in it.

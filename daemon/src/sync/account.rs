@@ -15,7 +15,9 @@ use super::Shared;
 use super::remote::client_of;
 use super::tasks::{decode64, encode64};
 use crate::store::StoreError;
-use crate::vault::{AccountRecord, KeystoreError, KeystoreKind, Secrets, Unlocked, Vault, VaultError};
+use crate::vault::{
+    AccountRecord, KeystoreError, KeystoreKind, Secrets, Unlocked, Vault, VaultError,
+};
 
 /// What a person asks for when this computer joins an account, or makes one.
 #[derive(Debug, Clone)]
@@ -213,10 +215,7 @@ pub(super) fn devices(shared: &Shared) -> Result<Vec<DeviceInfo>, LinkError> {
 }
 
 /// One device; none if it is not in the chain.
-pub(super) fn device_info(
-    unlocked: &Unlocked,
-    id: tidings_wire::DeviceId,
-) -> Option<DeviceInfo> {
+pub(super) fn device_info(unlocked: &Unlocked, id: tidings_wire::DeviceId) -> Option<DeviceInfo> {
     let device = unlocked.chain.devices().get(&id)?;
     let sealed = device.name.as_ref();
     let name = sealed.and_then(|sealed| entries::open_name(&unlocked.keyring, id, sealed));
@@ -234,18 +233,13 @@ pub(super) fn device_info(
 
 /// Reads the chain on from the pinned head and takes what extends it. Gives how the server's
 /// stands to the pinned one: `Same` or `Later` (taken), `Earlier` (shorter), `Fork`.
-pub(super) async fn read_chain(
-    vault: &Vault,
-    client: &SyncClient,
-) -> Result<Relation, ReadError> {
+pub(super) async fn read_chain(vault: &Vault, client: &SyncClient) -> Result<Relation, ReadError> {
     let mut relation = Relation::Same;
     loop {
         let unlocked = vault.unlocked().ok_or(VaultError::Locked)?;
         let pinned = unlocked.chain.head();
-        let query = ChainQuery {
-            account_id: unlocked.record.account,
-            from: unlocked.chain.next_index().0,
-        };
+        let query =
+            ChainQuery { account_id: unlocked.record.account, from: unlocked.chain.next_index().0 };
         let answer = client.chain(&query).await?;
         if answer.entries.is_empty() {
             return Ok(match unlocked.chain.relation(answer.head) {
@@ -300,9 +294,8 @@ fn decode_entries(texts: &[String]) -> Result<Vec<SignedEntry>, ReadError> {
 /// Reads the key ring where secrets of epochs are missing, and takes those that fit the chain.
 pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<(), ReadError> {
     let unlocked = vault.unlocked().ok_or(VaultError::Locked)?;
-    let missing = |keyring: &Keyring| {
-        unlocked.chain.epochs().keys().any(|epoch| !keyring.contains(*epoch))
-    };
+    let missing =
+        |keyring: &Keyring| unlocked.chain.epochs().keys().any(|epoch| !keyring.contains(*epoch));
     if !missing(&unlocked.keyring) {
         return Ok(());
     }

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::Shared;
 use super::remote::{self, failure};
 use super::tasks::{self, Event};
-use super::Shared;
 use crate::vault::{Unlocked, VaultError};
 use tidings_wire::local::SyncState;
 
@@ -89,8 +89,8 @@ impl Driver {
             status.device = Some(record.device);
             status.server = Some(record.url.clone());
         });
-        let client = remote::client(record, shared.settings.timeouts)
-            .map_err(|error| error.to_string())?;
+        let client =
+            remote::client(record, shared.settings.timeouts).map_err(|error| error.to_string())?;
         let start = tasks::read_start(shared, Arc::clone(&unlocked))
             .await
             .map_err(|error| error.to_string())?;

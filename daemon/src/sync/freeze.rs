@@ -11,10 +11,11 @@ use tidings_engine::Testimony;
 use tidings_proof::{LaneHead, Manifest};
 use tidings_tables::{Delta, RowId, TableName, pack};
 use tidings_wire::local::LogPosition;
-use tidings_wire::{AppId, Incarnation, ManifestNumber, TableTag, limits};
+use tidings_wire::{AppId, Incarnation, ManifestNumber, Stamp, TableTag, limits};
 
 use super::records::{self, FrozenPush, OwnLane, OwnRecord};
 use crate::replica::outbox::{self, OutboxTx};
+use crate::replica::{Replica, meta};
 use crate::store::{Reader, StoreError, Txn};
 use crate::vault::Unlocked;
 
@@ -25,6 +26,8 @@ pub struct Freshly {
     blobs: Vec<Vec<u8>>,
     lanes: BTreeMap<TableTag, OwnLane>,
     own: OwnRecord,
+    /// The greatest stamp in it.
+    latest: Stamp,
     /// The lanes as they were found: another freezing in between makes this one void.
     found: BTreeMap<TableTag, OwnLane>,
 }
@@ -94,7 +97,7 @@ impl Freezer<'_> {
             through: batch.through.0,
             at_ms: self.now_ms,
         };
-        Ok(Some(Freshly { push, blobs, lanes, own, found }))
+        Ok(Some(Freshly { push, blobs, lanes, own, latest: batch.latest, found }))
     }
 
     /// Signs a manifest over the lanes as they stand, without blobs.
@@ -112,7 +115,8 @@ impl Freezer<'_> {
             through: 0,
             at_ms: self.now_ms,
         };
-        Ok(Freshly { push, blobs: Vec::new(), lanes: BTreeMap::new(), own, found })
+        let latest = Stamp::ZERO;
+        Ok(Freshly { push, blobs: Vec::new(), lanes: BTreeMap::new(), own, latest, found })
     }
 
     /// Signs a new manifest for the blobs that are frozen, in place of the old one; none if
@@ -190,6 +194,9 @@ impl Freshly {
                 records::put_own_lane(txn, app, *tag, lane)?;
             }
         }
+        let mut replica = Replica::identity(txn)?;
+        replica.show(self.latest);
+        meta::put_replica(txn, &replica)?;
         records::put_frozen(txn, app, &self.push, Some(self.blobs))?;
         Ok(Some(self.push.n))
     }
@@ -229,12 +236,14 @@ pub fn settle(
 struct Batch {
     tables: BTreeMap<TableName, BTreeMap<RowId, Delta>>,
     through: LogPosition,
+    latest: Stamp,
 }
 
 impl Batch {
     /// Merges whole transactions, as many as one push may name tables for.
     fn of(transactions: Vec<OutboxTx>) -> Option<Self> {
-        let mut batch = Self { tables: BTreeMap::new(), through: LogPosition(0) };
+        let mut batch =
+            Self { tables: BTreeMap::new(), through: LogPosition(0), latest: Stamp::ZERO };
         for transaction in transactions {
             let new = transaction.deltas.iter().filter(|d| !batch.tables.contains_key(&d.table));
             let full = batch.tables.len().saturating_add(new.count()) > MOST_TABLES;
@@ -243,6 +252,7 @@ impl Batch {
             }
             batch.through = transaction.position;
             for delta in transaction.deltas {
+                batch.latest = batch.latest.max(delta.delta.version());
                 let rows = batch.tables.entry(delta.table).or_default();
                 rows.entry(delta.row).or_default().append(&delta.delta);
             }

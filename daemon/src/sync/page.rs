@@ -10,9 +10,9 @@ use tidings_engine::{
 use tidings_proof::{Relation, Replica as ReplicaId, SignedManifest};
 use tidings_tables::Body;
 use tidings_wire::sync::{ChainHead, Entry, Item, PullResponse};
-use tidings_wire::{AppId, Position, Seq, limits};
+use tidings_wire::{AppId, DeviceId, Position, Seq, limits};
 
-use super::records::{self, Quarantined, QuarantineKey, StagedBlob};
+use super::records::{self, QuarantineKey, Quarantined, StagedBlob};
 use crate::replica::{RemotePush, Replica, RowDelta};
 use crate::store::{CommitError, Durability, StoreError, Txn};
 use crate::vault::{NotOpened, Unlocked};
@@ -32,6 +32,26 @@ struct OpenedEntry {
     bytes: Option<Vec<u8>>,
     place: Option<(LaneKey, Seq)>,
     body: Option<Body>,
+}
+
+impl OpenedPage {
+    /// The devices that stamped rows of this page more than ten minutes after `now`, with how far
+    /// ahead they were at most, in milliseconds.
+    pub fn ahead(&self, now: i64) -> BTreeMap<DeviceId, u64> {
+        const TOLERANCE: u64 = 10 * 60 * 1_000;
+        let now = u64::try_from(now).unwrap_or(0);
+        let mut ahead = BTreeMap::new();
+        for entry in &self.entries {
+            let (Some((lane, _)), Some(body)) = (entry.place, &entry.body) else { continue };
+            let stamps = body.deltas.iter().map(|(_, delta)| delta.version().millis());
+            let by = stamps.max().unwrap_or(0).saturating_sub(now);
+            if by > TOLERANCE {
+                let most = ahead.entry(lane.replica.device).or_insert(by);
+                *most = by.max(*most);
+            }
+        }
+        ahead
+    }
 }
 
 /// How a head that somebody named stands to the pinned chain.
@@ -163,9 +183,9 @@ pub async fn store_page(
     let mut pushes: Vec<(Position, RemotePush)> = Vec::new();
     for (position, source) in &plan.apply {
         let body = match source {
-            Source::Entry(index) => entries.get_mut(*index).and_then(|entry| {
-                entry.as_mut().and_then(|entry| entry.body.take())
-            }),
+            Source::Entry(index) => entries
+                .get_mut(*index)
+                .and_then(|entry| entry.as_mut().and_then(|entry| entry.body.take())),
             Source::Staged(lane, seq) => waiting
                 .get(&(*lane, *seq))
                 .and_then(|blob| unlocked.open(&app, &blob.bytes).ok())
@@ -221,9 +241,7 @@ pub async fn store_page(
 /// Rows of an opened body, as the replica takes them.
 pub fn deltas(body: Body) -> impl Iterator<Item = RowDelta> {
     let table = body.table;
-    body.deltas
-        .into_iter()
-        .map(move |(row, delta)| RowDelta { table: table.clone(), row, delta })
+    body.deltas.into_iter().map(move |(row, delta)| RowDelta { table: table.clone(), row, delta })
 }
 
 type Waiting = BTreeMap<(LaneKey, Seq), StagedBlob>;
@@ -257,9 +275,9 @@ fn put_quarantine(
     entry: OpenedEntry,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let place = entry.place.map(|(lane, seq)| {
-        (lane.replica.device, lane.replica.incarnation, lane.tag, seq)
-    });
+    let place = entry
+        .place
+        .map(|(lane, seq)| (lane.replica.device, lane.replica.incarnation, lane.tag, seq));
     let bytes = entry.bytes.map(Into::into);
     let quarantined = Quarantined { bytes, place, explained: false, at_ms: now_ms };
     records::put_quarantine(txn, app, entry.at, &quarantined)

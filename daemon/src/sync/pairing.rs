@@ -75,10 +75,13 @@ async fn join(
     let code = PairingCode::generate(opened.nameplate, rng);
     let now = shared.clock.now();
     // Ten minutes by the server's clock; this computer's may differ, and only shows it.
-    tell(progress, LoginEvent::Code(PairingCodeShown {
-        code: code.to_string(),
-        expires_at: utc(now.saturating_add(MAILBOX_LIFE_MS)),
-    }))
+    tell(
+        progress,
+        LoginEvent::Code(PairingCodeShown {
+            code: code.to_string(),
+            expires_at: utc(now.saturating_add(MAILBOX_LIFE_MS)),
+        }),
+    )
     .await?;
     let (mut joiner, first) = Joiner::start(&code, opened.server_id, rng);
     let life = Duration::from_millis(MAILBOX_LIFE_MS.unsigned_abs());
@@ -102,7 +105,8 @@ async fn join(
         match event {
             JoinerEvent::Confirmed(message) => {
                 mailbox.send(&message).await?;
-                step(progress, "the code was right; the other computer prepares the account").await?;
+                step(progress, "the code was right; the other computer prepares the account")
+                    .await?;
             }
             JoinerEvent::Waiting => {}
             JoinerEvent::Offer(offer) => {
@@ -436,7 +440,9 @@ impl<'a> Mailbox<'a> {
                 }
             };
             if server.is_some_and(|server| server != read.server_id) {
-                return Err(LinkError::Malformed("it is not the one that this account was made on"));
+                return Err(LinkError::Malformed(
+                    "it is not the one that this account was made on",
+                ));
             }
             for message in read.messages {
                 let message = decode64(&message)

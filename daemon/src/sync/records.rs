@@ -271,12 +271,7 @@ pub fn stage(
 }
 
 /// Forgets a staged blob.
-pub fn unstage(
-    txn: &mut Txn<'_>,
-    app: &AppId,
-    lane: &LaneKey,
-    seq: Seq,
-) -> Result<(), StoreError> {
+pub fn unstage(txn: &mut Txn<'_>, app: &AppId, lane: &LaneKey, seq: Seq) -> Result<(), StoreError> {
     txn.delete(keys::SYNC, staged_key(app, lane, seq))
 }
 

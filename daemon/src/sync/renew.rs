@@ -54,12 +54,7 @@ pub(super) async fn renew(
 }
 
 /// Ends the old incarnation in one app.
-fn retire(
-    txn: &mut Txn<'_>,
-    app: &AppId,
-    old: ReplicaId,
-    refill: bool,
-) -> Result<(), StoreError> {
+fn retire(txn: &mut Txn<'_>, app: &AppId, old: ReplicaId, refill: bool) -> Result<(), StoreError> {
     for (tag, lane) in records::own_lanes(txn, app)? {
         if lane.acked.seq.0 > 0 {
             let key = LaneKey { replica: old, tag };

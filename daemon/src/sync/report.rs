@@ -1,16 +1,21 @@
 //! What the person and the apps are told of the sync side: one state, and alarms in words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_engine::{Alarm, Engine, Link, Time};
-use tidings_wire::AppId;
 use tidings_wire::local::SyncState;
+use tidings_wire::{AppId, DeviceId};
 
 use super::Shared;
+use super::account::device_info;
 use crate::clock::utc;
+use crate::vault::Unlocked;
 
 /// The code of the alarm about a clock that is wrong.
 const CLOCK: &str = "clock_differs";
+
+/// The code of the alarm about changes that do not verify or open.
+const BAD_BLOB: &str = "bad_blob";
 
 impl Shared {
     /// Tells state, age of the proof and how far each app is.
@@ -57,12 +62,22 @@ impl Shared {
     /// Tells how much of an app lies in quarantine.
     pub(super) fn report_quarantine(&self, app: &AppId, count: u64) {
         self.status.change_app(app, |status| status.quarantined = count);
+        let apps = self.status.snapshot().apps;
+        match apps.iter().find(|app| app.quarantined > 0) {
+            Some(app) => {
+                let text = format!(
+                    "{} changes of {} came damaged, or need a newer Tidings; they are kept",
+                    app.quarantined, app.id
+                );
+                self.status.raise(BAD_BLOB, text, self.clock.now());
+            }
+            None => self.status.clear(BAD_BLOB),
+        }
     }
 
     /// Tells the alarms as they are now.
     pub(super) fn report_alarms(&self, alarms: &BTreeSet<Alarm>) {
-        let mut texts: std::collections::BTreeMap<&'static str, String> =
-            std::collections::BTreeMap::new();
+        let mut texts: BTreeMap<&'static str, String> = BTreeMap::new();
         for alarm in alarms {
             texts.entry(code(alarm)).or_insert_with(|| message(alarm));
         }
@@ -71,6 +86,17 @@ impl Shared {
                 Some(text) => self.status.raise(code, text.clone(), self.clock.now()),
                 None => self.status.clear(code),
             }
+        }
+    }
+
+    /// Tells which devices stamp their writes far ahead of the time: their rows are taken, and win
+    /// over later ones of others until the time has come.
+    pub(super) fn report_ahead(&self, unlocked: &Unlocked, ahead: &BTreeMap<DeviceId, u64>) {
+        for (device, by) in ahead {
+            let name = device_info(unlocked, *device).and_then(|info| info.name);
+            let name = name.unwrap_or_else(|| format!("another computer ({device})"));
+            let text = format!("the clock of {name} is {} ahead; please set it right", span(*by));
+            self.status.raise("clock_ahead", text, self.clock.now());
         }
     }
 
@@ -90,15 +116,8 @@ impl Shared {
 }
 
 /// Every code that [`Shared::report_alarms`] may raise.
-const CODES: [&str; 7] = [
-    "rollback",
-    "withheld",
-    "fork",
-    "app_withheld",
-    "chain_rollback",
-    "chain_fork",
-    "no_progress",
-];
+const CODES: [&str; 7] =
+    ["rollback", "withheld", "fork", "app_withheld", "chain_rollback", "chain_fork", "no_progress"];
 
 fn code(alarm: &Alarm) -> &'static str {
     match alarm {

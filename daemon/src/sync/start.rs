@@ -16,10 +16,7 @@ use crate::vault::Unlocked;
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) fn read(
-    source: &impl Reader,
-    unlocked: &Unlocked,
-) -> Result<EngineStart, StoreError> {
+pub(super) fn read(source: &impl Reader, unlocked: &Unlocked) -> Result<EngineStart, StoreError> {
     let incarnation = Replica::identity(source)?.incarnation;
     let mut names: BTreeSet<AppId> = records::apps(source)?;
     let stored = Replica::apps(source)?;

@@ -22,7 +22,7 @@ use super::page::{self, OpenedPage, chain_verdict};
 use super::remote::{failure, push_failure};
 use super::{Shared, quarantine, records, renew, start};
 use crate::replica::Replica;
-use crate::store::{CommitError, Durability, StoreError};
+use crate::store::{CommitError, Durability, StoreError, Txn};
 use crate::vault::{Unlocked, VaultError};
 
 /// What happened.
@@ -36,10 +36,23 @@ pub(super) enum Event {
     Page(PullOrder, Box<OpenedPage>, Arc<Unlocked>),
     PullFailed(PullOrder, Failure),
     Stored(Box<PagePlan>, u64),
-    Frozen { app: AppId, n: Option<ManifestNumber>, outbox: bool },
+    Frozen {
+        app: AppId,
+        n: Option<ManifestNumber>,
+        outbox: bool,
+    },
     FreezeFailed(AppId),
-    Pushed { app: AppId, ticket: u64, answer: PushAnswer, outbox: bool },
-    PushFailed { app: AppId, ticket: u64, failure: PushFailure },
+    Pushed {
+        app: AppId,
+        ticket: u64,
+        answer: PushAnswer,
+        outbox: bool,
+    },
+    PushFailed {
+        app: AppId,
+        ticket: u64,
+        failure: PushFailure,
+    },
     Renewed(Box<EngineStart>),
     RenewFailed(RenewCause, bool),
     /// Something left the quarantine, so that the engine starts anew from what is stored.
@@ -163,8 +176,7 @@ pub(super) async fn pull(
     };
     shared.learn_time(asked, response.now_ms);
     let (app, keys) = (order.app.clone(), Arc::clone(&unlocked));
-    let opened =
-        tokio::task::spawn_blocking(move || page::open_page(&keys, &app, response)).await;
+    let opened = tokio::task::spawn_blocking(move || page::open_page(&keys, &app, response)).await;
     match opened {
         Ok(page) => Event::Page(order, Box::new(page), unlocked),
         Err(error) => {
@@ -183,9 +195,13 @@ pub(super) async fn store(
     plan: PagePlan,
 ) -> Event {
     let now = shared.clock.now();
+    let ahead = page.ahead(shared.server_time());
     let stored = page::store_page(&shared.replica, &unlocked, page, &plan, now).await;
     let counted = match stored {
-        Ok(()) => quarantine::count(&shared.replica, &plan.app).await.map_err(CommitError::Store),
+        Ok(()) => {
+            shared.report_ahead(&unlocked, &ahead);
+            quarantine::count(&shared.replica, &plan.app).await.map_err(CommitError::Store)
+        }
         Err(error) => Err(error),
     };
     match counted {
@@ -227,6 +243,8 @@ enum OrderError {
     #[error(transparent)]
     Commit(#[from] CommitError<FreezeError>),
     #[error(transparent)]
+    Restamp(#[from] CommitError<StoreError>),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the keys are locked")]
     Locked,
@@ -241,6 +259,15 @@ async fn frozen(
     most: Option<usize>,
 ) -> Result<(Option<ManifestNumber>, bool), OrderError> {
     let unlocked = shared.vault.unlocked().ok_or(OrderError::Locked)?;
+    if most.is_some() {
+        let frozen = |txn: &Txn<'_>, app: &AppId| {
+            let frozen = records::frozen(txn, app)?.and_then(|frozen| frozen.through());
+            Ok(frozen.unwrap_or_default())
+        };
+        if shared.replica.restamp(frozen).await? {
+            tracing::info!("unsent writes were stamped anew");
+        }
+    }
     let (name, now_ms) = (app.clone(), shared.clock.now());
     let sealed = shared
         .replica
@@ -278,10 +305,7 @@ async fn frozen(
 }
 
 /// Whether the outbox holds more than what is frozen.
-fn outbox_beyond(
-    source: &impl crate::store::Reader,
-    app: &AppId,
-) -> Result<bool, StoreError> {
+fn outbox_beyond(source: &impl crate::store::Reader, app: &AppId) -> Result<bool, StoreError> {
     use crate::replica::outbox;
 
     let frozen = records::frozen(source, app)?.and_then(|frozen| frozen.through());
@@ -464,6 +488,11 @@ pub(super) fn decode64(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Shared {
+    /// The server's time now, as well as it is known.
+    pub(super) fn server_time(&self) -> i64 {
+        self.clock.now().saturating_add(self.clock.server_offset().unwrap_or(0))
+    }
+
     /// Notes the server's time of an answer that was asked for at `asked` by this clock: the truth
     /// lies between asking and now, and half way is as good as any.
     pub(super) fn learn_time(&self, asked: i64, server_ms: u64) {
