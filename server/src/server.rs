@@ -67,7 +67,9 @@ impl ServerError {
     pub fn needs_person(&self) -> bool {
         match self {
             Self::Open(error) => error.needs_person(),
-            _ => false,
+            Self::Config(_) | Self::Tls(_) => true,
+            Self::Admin(error) => !matches!(error, admin::AdminError::Io { .. }),
+            Self::Listen { .. } | Self::Stopped(_) | Self::Close(_) | Self::Io { .. } => false,
         }
     }
 }

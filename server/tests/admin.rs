@@ -73,6 +73,22 @@ async fn what_stands_at_the_sockets_path_is_respected() {
     within(server.stop()).await.unwrap();
 }
 
+/// A path that no socket's address holds.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_long_path_works_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = dir.path().join("d".repeat(120));
+    let store = format!("redb:{}", long.display());
+    let values = [("store", store.as_str())];
+    let server = TestServer::start(&values).await;
+    let operator = Operator::find(&config_with(&values).unwrap()).await.unwrap();
+    assert!(matches!(operator, Operator::Running(_)));
+    assert_eq!(operator.facts().await.unwrap().server_id, server.server.server_id());
+    server.stop().await;
+    assert!(!long.join("admin.sock").exists());
+}
+
 #[tokio::test]
 async fn a_store_in_memory_has_no_verbs_of_its_own() {
     let config = config_with(&[("store", "memory:")]).unwrap();

@@ -24,14 +24,14 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A running server; killed when a test fails.
-struct Running {
-    child: Child,
-    url: String,
+pub struct Running {
+    pub child: Child,
+    pub url: String,
     line: Value,
 }
 
 impl Running {
-    fn start(dir: &Path, arguments: &[&str]) -> Self {
+    pub fn start(dir: &Path, arguments: &[&str]) -> Self {
         let mut command = program(dir);
         command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -43,7 +43,7 @@ impl Running {
         Self { child, url: line["url"].as_str().unwrap().to_owned(), line }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.url.clone())
     }
 

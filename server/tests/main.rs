@@ -19,6 +19,9 @@ mod lanes;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(test)]
 mod pairing;
 #[cfg(test)]
 mod pull;

@@ -104,6 +104,42 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     assert_eq!(b.pull_all("notes", "").await.len(), 12);
 }
 
+/// Over HTTP/2 a reader may keep its socket busy and take nothing of an answer.
+#[tokio::test]
+async fn an_http2_answer_that_is_not_taken_ends_the_connection() {
+    let server = TestServer::start(&[("timeouts.write_stall", "500ms")]).await;
+    let mut a = server.account().await;
+    let b = a.link().await;
+    let mut book = a.book("notes");
+    for _ in 0..4 {
+        let blob = book.blob(&a.chain, crate::fixture::tag(1), 380_000);
+        a.push(&mut book, &[blob]).await;
+    }
+    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new())
+            .initial_stream_window_size(1_024)
+            .handshake(hyper_util::rt::TokioIo::new(stream))
+            .await
+            .unwrap();
+    let mut connections = tokio::task::JoinSet::new();
+    connections.spawn(connection);
+    let request = http::Request::builder()
+        .uri(format!(
+            "http://x/api/sync/pull?app_id=notes&device_id={}&incarnation={}",
+            b.device.id, b.device.incarnation
+        ))
+        .header("authorization", format!("Bearer {}", b.token.token))
+        .body(http_body_util::Empty::<bytes::Bytes>::new())
+        .unwrap();
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    // Nobody reads the body; the server lets go.
+    within(connections.join_next()).await;
+    drop(response);
+    assert_eq!(b.pull_all("notes", "").await.len(), 4);
+}
+
 #[tokio::test]
 async fn there_are_only_so_many_connections() {
     let server = TestServer::start(&[("limits.connections", "3")]).await;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use super::operations::{
     self, CreateInvite, CreatedInvite, ListedInvite, RevokedInvites, ServerFacts,
 };
+use super::reach::Reach;
 use crate::config::{Config, StoreLocation};
 use crate::failure::Failure;
 use crate::store::Store;
@@ -74,7 +75,7 @@ impl Operator {
     /// [`OperatorError`].
     pub async fn find(config: &Config) -> Result<Self, OperatorError> {
         if let Some(path) = &config.admin_socket {
-            match UnixStream::connect(path).await {
+            match connect(path).await {
                 Ok(_) => return Ok(Self::Running(path.clone())),
                 Err(error) if is_nobody(&error) => {}
                 Err(error) => return Err(socket(path, error)),
@@ -148,6 +149,11 @@ impl Operator {
     }
 }
 
+async fn connect(path: &Path) -> io::Result<UnixStream> {
+    let reach = Reach::new(path)?;
+    UnixStream::connect(&reach.path).await
+}
+
 /// Nobody listens: no file, or one that a killed server left.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -168,7 +174,7 @@ async fn call<T: DeserializeOwned>(
     route: &str,
     body: &impl Serialize,
 ) -> Result<T, OperatorError> {
-    let stream = UnixStream::connect(path).await.map_err(|error| socket(path, error))?;
+    let stream = connect(path).await.map_err(|error| socket(path, error))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| socket(path, error))?;

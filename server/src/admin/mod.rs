@@ -5,6 +5,7 @@
 
 mod client;
 mod operations;
+mod reach;
 mod socket;
 
 pub use client::{Operator, OperatorError};

@@ -19,12 +19,10 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use super::operations::{self, CreateInvite};
+use super::reach::{PATH, Reach};
 use crate::failure::{self, Answer};
 use crate::routes::{Call, json};
 use crate::state::Shared;
-
-/// Longest path of a Unix socket that every system takes, in bytes.
-const PATH: usize = 103;
 
 /// Why the socket cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -65,13 +63,14 @@ impl Socket {
     /// [`AdminError`].
     pub fn bind(path: &Path) -> Result<Self, AdminError> {
         let io = |source| AdminError::Io { path: path.to_owned(), source };
-        if path.as_os_str().len() > PATH {
-            return Err(AdminError::TooLong(path.to_owned()));
-        }
+        let reach = Reach::new(path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidFilename => AdminError::TooLong(path.to_owned()),
+            _ => io(error),
+        })?;
         match std::fs::symlink_metadata(path) {
             Ok(meta) if meta.file_type().is_socket() => {
                 // The store's lock is held by us, but the path may be somebody else's.
-                if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                if std::os::unix::net::UnixStream::connect(&reach.path).is_ok() {
                     return Err(AdminError::InUse(path.to_owned()));
                 }
                 std::fs::remove_file(path).map_err(io)?;
@@ -80,7 +79,7 @@ impl Socket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io(error)),
         }
-        let listener = UnixListener::bind(path).map_err(io)?;
+        let listener = UnixListener::bind(&reach.path).map_err(io)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io)?;
         Ok(Self { listener, path: path.to_owned() })
     }

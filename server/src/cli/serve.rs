@@ -1,6 +1,7 @@
 //! `tidings-server serve`: runs until SIGTERM or SIGINT, then stops in order.
 
 use serde_json::json;
+use tidings_server::config::Registration;
 use tidings_server::{Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,12 +23,16 @@ pub(super) fn run(common: &Common) -> Result<(), Fault> {
         let failed = |error| Fault::Failed(format!("cannot listen for signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let invites = config.registration == Registration::Invite;
         let mut server = Server::bind(config).await?;
         let (url, id) = (server.url(), server.server_id());
         if common.json {
             output::json(&json!({ "event": "listening", "url": url, "server_id": id }));
         } else {
             output::line(&format!("tidings-server listens on {url} (server {id})"));
+            if invites {
+                output::line("Invite people with: tidings-server invite create");
+            }
         }
         let store_failure = tokio::select! {
             _ = terminate.recv() => None,
