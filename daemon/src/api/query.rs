@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use tidings_tables::{Filter, Object, Query, Sort, TableName, Value};
+use tidings_tables::cbor::encode_object;
+use tidings_tables::{Filter, Object, Page, Query, Sort, TableName, Value};
 use tidings_wire::local::{LogPosition, QueryAnswer};
 
 use super::Api;
@@ -100,7 +101,8 @@ async fn answer(access: &Access, table: TableName, asked: Asked) -> Result<Respo
     let read = access.read(move |source, app| {
         // The count of all rows is kept; only that of some has to be found.
         let counted = total && !everything;
-        let found = query::query(source, app, &table, &query, counted)?;
+        let mut found = query::query(source, app, &table, &query, counted)?;
+        cut(&mut found.page, &query);
         let total = match (total, everything) {
             (false, _) => None,
             (true, false) => Some(found.page.total as u64),
@@ -123,6 +125,25 @@ async fn answer(access: &Access, table: TableName, asked: Asked) -> Result<Respo
     };
     Ok(rows::answer(StatusCode::OK, &answer, position, None))
 }
+
+/// Ends a page of large rows early, so that an answer stays of a size that any client reads. It
+/// keeps at least one record.
+fn cut(page: &mut Page, query: &Query) {
+    let mut bytes = 0;
+    let fitting = page.records.iter().take_while(|record| {
+        let first = bytes == 0;
+        bytes += encode_object(record).len();
+        first || bytes <= ANSWER
+    });
+    let count = fitting.count();
+    if count < page.records.len() {
+        page.records.truncate(count);
+        page.next = page.records.last().map(|record| query.next_after(record));
+    }
+}
+
+/// Bytes of records, as CBOR, at which a page takes no more.
+const ANSWER: usize = 8 << 20;
 
 /// Longest `wait`, in seconds.
 const LONGEST_WAIT: u64 = 60;

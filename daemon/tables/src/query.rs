@@ -86,6 +86,11 @@ impl Query {
         Ok(Self { after: Some(key), ..self })
     }
 
+    /// The `after` of a page that ends with this record, for those who cut a page short.
+    pub fn next_after(&self, record: &Object) -> String {
+        self.token(&self.sort.key(record))
+    }
+
     /// The filter, for those who can do better than offer every record.
     pub fn filter(&self) -> &Filter {
         &self.filter
@@ -293,6 +298,18 @@ mod tests {
         rows.retain(|row| !["r002", "r003"].contains(&row.get("id").unwrap().as_str().unwrap()));
         let second = run(&query.after(&first.next.unwrap()).unwrap(), &rows);
         assert_eq!(ids(&second), ["r004", "r005", "r006"]);
+    }
+
+    #[test]
+    fn a_page_that_is_cut_short_goes_on_where_it_was_cut() {
+        let rows = rows(20);
+        for sort in [&[][..], &["-group"]] {
+            let query = Query::new(Filter::all(), Sort::new(sort).unwrap());
+            let whole = run(&query, &rows);
+            let rest =
+                run(&query.clone().after(&query.next_after(&whole.records[4])).unwrap(), &rows);
+            assert_eq!(rest.records, whole.records[5..]);
+        }
     }
 
     #[test]

@@ -144,3 +144,34 @@ async fn an_import_stops_at_a_bad_line_and_says_what_stayed() {
         .refused(415, "request.unsupported_media_type");
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_page_of_large_rows_ends_early_and_the_next_goes_on() {
+    let daemon = Start::default().fresh().await;
+    let text = "x".repeat(250_000);
+    for part in 0..13 {
+        let lines: String = (0..4)
+            .map(|n| format!("{}\n", json!({"id":format!("r{:02}", part * 4 + n),"t":text})))
+            .collect();
+        let import = daemon.post(&format!("{TABLE}/import"), "");
+        import.body("application/x-ndjson", lines).send().await.ok();
+    }
+    let mut seen = Vec::new();
+    let mut pages = 0;
+    let mut after = json!(null);
+    loop {
+        let body = json!({"sort":["-id"],"limit":1000,"after":after,"includeTotal":true});
+        let reply = daemon.post(&format!("{TABLE}/query"), body.to_string()).send().await.ok();
+        assert!(reply.text.len() < 9 << 20, "{}", reply.text.len());
+        let page = reply.json();
+        assert_eq!(page["total"], 52);
+        seen.extend(ids(&page).into_iter().map(str::to_owned));
+        pages += 1;
+        if page["next"].is_null() {
+            break;
+        }
+        after = page["next"].clone();
+    }
+    assert!(pages == 2 && seen.len() == 52 && seen.is_sorted_by(|a, b| a > b), "{pages} {seen:?}");
+    daemon.stop().await;
+}

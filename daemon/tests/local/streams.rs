@@ -369,3 +369,77 @@ async fn status_says_how_far_each_app_is() {
     assert_eq!(status, got.data);
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_transaction_larger_than_a_page_ends_once() {
+    let daemon = Start::default().fresh().await;
+    let (mut stream, _) = opened(&daemon, &format!("{TABLE}/stream")).await;
+    let lines: String = (0..700).map(|n| format!("{{\"id\":\"{n:03}\"}}\n")).collect();
+    let import = daemon.post(&format!("{TABLE}/import"), "").body("application/x-ndjson", lines);
+    import.send().await.ok();
+    let mut first = None;
+    for n in 0..700 {
+        let got = stream.event().await;
+        assert_eq!(got.text("row_id"), format!("{n:03}"), "in the order of the import");
+        assert_eq!(got.data["tx_last"], json!(n == 699));
+        assert_eq!(got.text("tx"), *first.get_or_insert_with(|| got.id.clone()));
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
+    let daemon = std::sync::Arc::new(Start::default().fresh().await);
+    row(&daemon, "first", 0).await;
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..3_u64 {
+        let daemon = std::sync::Arc::clone(&daemon);
+        writers.spawn(async move {
+            for n in 0..120_u64 {
+                let id = format!("r{}", (n * 7 + writer) % 40);
+                if n % 5 == 4 {
+                    daemon.delete(&format!("{ROWS}/{id}")).send().await;
+                } else {
+                    row(&daemon, &id, n * 10 + writer).await;
+                }
+            }
+        });
+    }
+    let mut rows = std::collections::BTreeMap::new();
+    let mut last = 0_u64;
+    let mut end = None;
+    'done: for round in 1.. {
+        let call =
+            daemon.get(&format!("{TABLE}/stream")).header("last-event-id", &last.to_string());
+        let mut stream = call.stream().await;
+        stream.event().await;
+        // A different number of events each time, so that it breaks off anywhere.
+        for _ in 0..(round * 7) % 23 + 1 {
+            if end.is_none() && writers.is_empty() {
+                end = Some(row(&daemon, "last", 0).await);
+            }
+            while writers.try_join_next().is_some() {}
+            let got = stream.event().await;
+            if got.name == "resync" {
+                assert_eq!((last, got.text("reason")), (0, "backfill_expired"));
+                last = got.id.parse().unwrap();
+                continue;
+            }
+            assert_eq!(got.text("id"), got.id);
+            last = got.id.parse().unwrap();
+            match got.name.as_str() {
+                "delete" => rows.remove(got.text("row_id")),
+                _ => rows.insert(got.text("row_id").to_owned(), got.data["record"]["n"].clone()),
+            };
+            if Some(last) == end {
+                break 'done;
+            }
+        }
+    }
+    let table = daemon.get(&format!("{ROWS}?limit=1000")).send().await.ok().json();
+    let records = table["records"].as_array().unwrap().iter();
+    let stored = records.map(|row| (row["id"].as_str().unwrap().to_owned(), row["n"].clone()));
+    assert_eq!(rows, stored.collect());
+    let daemon = std::sync::Arc::into_inner(daemon).unwrap();
+    daemon.stop().await;
+}
