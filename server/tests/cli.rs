@@ -32,7 +32,11 @@ pub struct Running {
 
 impl Running {
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut command = program(dir);
+        Self::under(program(dir), arguments)
+    }
+
+    /// Starts it by a command that ends with the program.
+    pub fn under(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -52,7 +56,7 @@ impl Running {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    fn wait(&mut self) -> Option<i32> {
+    pub fn wait(&mut self) -> Option<i32> {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -202,14 +206,13 @@ async fn killed(engine: &str) {
             let blob = next.blob(&session.chain, crate::fixture::tag(1), 200);
             let manifest = next.manifest(&session.chain);
             let body = crate::fixture::session::push_body(&[blob], &manifest);
-            match try_push(&session, body.clone()).await {
-                true => {
+            match session.attempt("notes", body.clone()).await {
+                Some(200) => {
                     acknowledged += 1;
                     book = next;
                 }
-                false => {
-                    break (next, body);
-                }
+                Some(status) => panic!("refused: {status}"),
+                None => break (next, body),
             }
         };
         killing.join().unwrap();
@@ -233,26 +236,6 @@ async fn killed(engine: &str) {
     assert!(acknowledged > 8, "{acknowledged}: the server was killed before it did anything");
     server.signal("-INT");
     assert_eq!(server.wait(), Some(0));
-}
-
-/// Whether a push was acknowledged.
-async fn try_push(session: &Session, body: Vec<u8>) -> bool {
-    use http_body_util::{BodyExt as _, Full};
-    let client = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new())
-        .build_http::<Full<bytes::Bytes>>();
-    let request = http::Request::builder()
-        .method(http::Method::POST)
-        .uri(format!("{}/api/sync/push?app_id=notes", session.client.base))
-        .header("authorization", format!("Bearer {}", session.token.token))
-        .header("content-type", "application/cbor")
-        .body(Full::from(body))
-        .unwrap();
-    let answer = tokio::time::timeout(DEADLINE, client.request(request)).await.expect("no answer");
-    match answer {
-        Ok(response) if response.status() == 200 => response.into_body().collect().await.is_ok(),
-        Ok(response) => panic!("refused: {}", response.status()),
-        Err(_) => false,
-    }
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ mod cli;
 #[cfg(test)]
 mod concurrency;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod headers;

@@ -1,0 +1,143 @@
+//! A disk that fills up and a disk that breaks, under the real program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tidings_wire::Code;
+use tidings_wire::sync::PushResponse;
+
+use crate::cli::Running;
+use crate::fixture::session::push_body;
+use crate::fixture::{Session, tag};
+
+/// A server in a mount namespace of its own, its store on a small disk; none where the system
+/// gives no such namespace (in a chroot, for example).
+fn on_small_disk(dir: &Path, engine: &str) -> Option<Running> {
+    if !Command::new("unshare").args(["-rm", "true"]).status().is_ok_and(|ok| ok.success()) {
+        eprintln!("skipped: no mount namespaces here");
+        return None;
+    }
+    let disk = disk(dir);
+    std::fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs -o size=64m tmpfs \"$1\" && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script, "sh"]).arg(&disk);
+    command.arg(env!("CARGO_BIN_EXE_tidings-server"));
+    let store = format!("{engine}:{}", disk.join("store").display());
+    Some(Running::under(command, &["--store", &store, "--set", "registration=open"]))
+}
+
+fn disk(dir: &Path) -> PathBuf {
+    dir.join("disk")
+}
+
+/// A file on the server's disk, as it is seen from here.
+fn filler(server: &Running, dir: &Path) -> PathBuf {
+    let disk = disk(dir);
+    let root = PathBuf::from(format!("/proc/{}/root", server.child.id()));
+    root.join(disk.strip_prefix("/").unwrap()).join("filler")
+}
+
+async fn a_disk_that_fills_up(engine: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(server) = on_small_disk(dir.path(), engine) else { return };
+    let client = server.client();
+    let mut a = crate::fixture::session::create(&client, None).await;
+    let b = a.link().await;
+    let mut book = a.book("notes");
+    a.write(&mut book, 1, 3).await;
+    let filler = filler(&server, dir.path());
+    // As full as the system lets it be.
+    let _ = std::fs::write(&filler, vec![1; 64 << 20]);
+    let mut refused = book.clone();
+    let blob = refused.blob(&a.chain, tag(1), 1_000);
+    let manifest = refused.manifest(&a.chain);
+    let blobs = [blob];
+    let reply = a.try_push("notes", &blobs, &manifest).await;
+    assert_eq!((reply.code(), reply.status.as_u16()), (Code::StorageFull, 507));
+    assert!(reply.headers.contains_key("retry-after"));
+    assert_eq!(client.get("/readyz").await.code(), Code::StorageFull);
+    assert_eq!(client.get("/healthz").await.status, 200);
+    // Signing in and reading go on.
+    let again = Session::sign_in(&client, b.device.clone(), a.chain.clone()).await;
+    assert_eq!(again.pull_all("notes", "").await.len(), 3);
+    std::fs::remove_file(&filler).unwrap();
+    let pushed: PushResponse = a.try_push("notes", &blobs, &manifest).await.cbor();
+    assert!(!pushed.already);
+    assert_eq!(client.get("/readyz").await.status, 200);
+    assert_eq!(again.pull_all("notes", "").await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_pushes_and_nothing_else_on_sled() {
+    a_disk_that_fills_up("sled").await;
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_pushes_and_nothing_else_on_redb() {
+    a_disk_that_fills_up("redb").await;
+}
+
+/// The library that the storage tests put between a process and its files.
+fn shim(dir: &Path) -> PathBuf {
+    let library = dir.join("shim.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/kv/tests/disk/shim.c");
+    let built = Command::new("cc")
+        .args(["-O1", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .args([source, "-ldl", "-lpthread"])
+        .status()
+        .expect("the disk tests need a C compiler named cc");
+    assert!(built.success());
+    library
+}
+
+async fn a_sync_that_fails(engine: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().canonicalize().unwrap();
+    let (data, broken) = (home.join("store"), home.join("broken"));
+    let store = format!("{engine}:{}", data.display());
+    let flags = ["--store", store.as_str(), "--set", "registration=open"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings-server"));
+    command
+        .env("LD_PRELOAD", shim(&home))
+        .env("POWERCUT_DIR", &data)
+        .env("POWERCUT_JOURNAL", home.join("journal"))
+        .env("POWERCUT_FULL", home.join("full"))
+        .env("POWERCUT_BROKEN", &broken);
+    let mut server = Running::under(command, &flags);
+    let mut a = crate::fixture::session::create(&server.client(), None).await;
+    let b = a.link().await;
+    let mut book = a.book("notes");
+    a.write(&mut book, 1, 3).await;
+    std::fs::write(&broken, "").unwrap();
+    let mut next = book.clone();
+    let blobs = [next.blob(&a.chain, tag(1), 1_000)];
+    let manifest = next.manifest(&a.chain);
+    // Nobody knows whether it is stored, so it is not acknowledged; the process ends and a person
+    // or a service manager starts it again.
+    let status = a.attempt("notes", push_body(&blobs, &manifest)).await;
+    assert!(status.is_none_or(|status| status == 503), "{status:?}");
+    assert_eq!(server.wait(), Some(1));
+    std::fs::remove_file(&broken).unwrap();
+
+    let server = Running::start(&home, &flags);
+    let client = server.client();
+    let again = Session::sign_in(&client, a.device.clone(), a.chain.clone()).await;
+    let reader = Session::sign_in(&client, b.device.clone(), a.chain.clone()).await;
+    let there = reader.pull_all("notes", "").await.len();
+    assert!((3..=4).contains(&there), "{there}");
+    let pushed: PushResponse = again.try_push("notes", &blobs, &manifest).await.cbor();
+    assert_eq!(pushed.already, there == 4);
+    assert_eq!(reader.pull_all("notes", "").await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_ends_the_process_on_sled() {
+    a_sync_that_fails("sled").await;
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_ends_the_process_on_redb() {
+    a_sync_that_fails("redb").await;
+}
