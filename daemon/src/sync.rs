@@ -52,6 +52,8 @@ struct Shared {
     founded: Notify,
     /// The chain was changed from here: read it, and what hangs on it, again.
     chain_changed: Notify,
+    /// Why the server cannot be used now, in words.
+    trouble: std::sync::Mutex<Option<String>>,
     /// One change of the account at a time.
     changing: Mutex<()>,
 }
@@ -76,6 +78,7 @@ impl Sync {
             gate,
             founded: Notify::new(),
             chain_changed: Notify::new(),
+            trouble: std::sync::Mutex::new(None),
             changing: Mutex::new(()),
         });
         (Self { shared: Arc::clone(&shared) }, Driver::new(shared))

@@ -67,7 +67,7 @@ async fn create(
     let CreateAccount { url, invite, setup } = state.read(&headers, body).await?;
     let (sync, request) = (state.sync.clone(), SetupRequest { url, invite, setup });
     // Carried through even if the caller goes: half an account helps nobody.
-    let made = state.tasks.spawn(async move { sync.create_account(request).await });
+    let made = state.spawn(async move { sync.create_account(request).await });
     Ok(Json(finished(made).await?))
 }
 
@@ -81,12 +81,13 @@ async fn login(
     let request = SetupRequest { url, invite: None, setup };
     let (progress, events) = mpsc::channel(16);
     let sync = state.sync.clone();
-    let task = state.tasks.spawn(async move {
+    let task = state.spawn(async move {
         // Without a listener there is nobody to show the code to: the flow ends by itself then.
         if let Err(error) = sync.login(request, progress.clone()).await {
             let problem = ApiError::from(error).into_problem();
             let _ = progress.send(LoginEvent::Error(problem)).await;
         }
+        Ok(())
     });
     let beat = state.api.config().stream_heartbeat;
     Ok(respond(LoginStream {
@@ -116,11 +117,25 @@ async fn add(
 ) -> Result<Json<DeviceInfo>, ApiError> {
     let AddDevice { code } = state.read(&headers, body).await?;
     let sync = state.sync.clone();
-    let added = state.tasks.spawn(async move { sync.add_device(&code).await });
+    let added = state.spawn(async move { sync.add_device(&code).await });
     Ok(Json(finished(added).await?))
 }
 
 impl Account {
+    /// Carries on a call even if the caller goes, until the daemon stops.
+    fn spawn<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, LinkError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, LinkError>> {
+        let stopping = self.api.stopping().clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stopping.cancelled() => Err(LinkError::Stopped),
+                result = call => result,
+            }
+        })
+    }
+
     /// Checks the caller, then reads a JSON body.
     async fn read<T: DeserializeOwned>(
         &self,
@@ -153,7 +168,7 @@ struct LoginStream {
     beat: Duration,
     next_beat: Instant,
     stopping: CancellationToken,
-    _task: JoinHandle<()>,
+    _task: JoinHandle<Result<(), LinkError>>,
     ended: bool,
 }
 
@@ -192,7 +207,8 @@ impl From<LinkError> for ApiError {
                 .hint("`tidings status` shows it; a second account needs a home of its own"),
             LinkError::Missing => Self::new(Code::NoAccount, message)
                 .hint("`tidings account create URL` makes one, `tidings login URL` joins one"),
-            LinkError::Config(_) | LinkError::NameTooLong => Self::new(Code::InvalidField, message),
+            LinkError::Busy => Self::new(Code::MailboxTaken, message).retry_after(10),
+            LinkError::Config(_) | LinkError::BadName => Self::new(Code::InvalidField, message),
             LinkError::Server(error) => server(error),
             LinkError::Malformed(_) => Self::new(Code::UpstreamFailed, message)
                 .hint("check that the URL is the server's; if it is, do not trust this server"),

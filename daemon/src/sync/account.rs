@@ -39,6 +39,9 @@ pub enum LinkError {
     /// There is none.
     #[error("this computer is not linked to an account")]
     Missing,
+    /// Another computer is being linked, or this one.
+    #[error("a computer is being linked already; wait until that is done")]
+    Busy,
     /// The server's address or authority cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -61,14 +64,14 @@ pub enum LinkError {
     #[error(transparent)]
     Pairing(#[from] PairingError),
     /// The code's time is over, or nobody answered.
-    #[error("nobody typed the code in time")]
+    #[error("the code has expired or was used already")]
     Expired,
     /// The other computer gave up.
     #[error("the other computer gave up")]
     Stopped,
-    /// The name is too long.
-    #[error("a computer's name has at most {} bytes", entries::NAME)]
-    NameTooLong,
+    /// The name cannot be one.
+    #[error("a computer's name has 1 to {} bytes and no control characters", entries::NAME)]
+    BadName,
 }
 
 impl From<VaultError> for LinkError {
@@ -112,7 +115,7 @@ pub(super) async fn create(
     shared: &Arc<Shared>,
     request: SetupRequest,
 ) -> Result<AccountAnswer, LinkError> {
-    let _one = shared.changing.lock().await;
+    let Ok(_one) = shared.changing.try_lock() else { return Err(LinkError::Busy) };
     if shared.vault.account().await?.is_some() {
         return Err(LinkError::Present);
     }
@@ -173,8 +176,8 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, LinkError> {
     let setup = &request.setup;
     let name = setup.name.clone().unwrap_or_else(host_name);
-    if name.len() > entries::NAME {
-        return Err(LinkError::NameTooLong);
+    if name.is_empty() || name.len() > entries::NAME || name.chars().any(char::is_control) {
+        return Err(LinkError::BadName);
     }
     let keystore = match &setup.keystore {
         Some(kind) => kind.parse()?,
@@ -187,7 +190,7 @@ pub(super) async fn prepare(
 /// The computer's host name, shortened at a character.
 fn host_name() -> String {
     let uname = rustix::system::uname();
-    let mut name = uname.nodename().to_string_lossy().into_owned();
+    let mut name = uname.nodename().to_string_lossy().replace(char::is_control, "");
     while name.len() > entries::NAME {
         name.pop();
     }
@@ -219,6 +222,8 @@ pub(super) fn device_info(unlocked: &Unlocked, id: tidings_wire::DeviceId) -> Op
     let device = unlocked.chain.devices().get(&id)?;
     let sealed = device.name.as_ref();
     let name = sealed.and_then(|sealed| entries::open_name(&unlocked.keyring, id, sealed));
+    // Another device chose it: it must not drive this one's terminal.
+    let name = name.map(|name| name.replace(char::is_control, "\u{fffd}"));
     Some(DeviceInfo {
         id,
         name,

@@ -111,7 +111,6 @@ impl Driver {
             stream_life: 0,
             notices: receiver,
             notify: sender,
-            unreachable: None,
         }))
     }
 }
@@ -131,8 +130,6 @@ struct Session {
     stream_life: u64,
     notices: mpsc::Receiver<(u64, StreamNotice)>,
     notify: mpsc::Sender<(u64, StreamNotice)>,
-    /// Why the server cannot be reached, in words.
-    unreachable: Option<String>,
 }
 
 /// What a stream's task tells.
@@ -230,7 +227,7 @@ impl Session {
             (app, testimony)
         });
         self.shared.gate.open(open.collect());
-        self.shared.report(&self.engine, now, self.unreachable.as_deref());
+        self.shared.report(&self.engine, now);
     }
 
     fn order(&mut self, output: Output) {
@@ -383,7 +380,7 @@ impl Session {
         let engine = &mut self.engine;
         match notice {
             StreamNotice::Opened => {
-                self.unreachable = None;
+                self.shared.set_trouble(None);
                 engine.handle_stream_opened(now);
             }
             StreamNotice::Notice(notice) => {
@@ -408,7 +405,7 @@ impl Session {
                 }
             }
             StreamNotice::Closed(failure, why) => {
-                self.unreachable = why;
+                self.shared.set_trouble(why);
                 engine.handle_stream_closed(now, failure);
             }
         }

@@ -46,7 +46,7 @@ pub(super) async fn login(
     request: SetupRequest,
     progress: Progress,
 ) -> Result<AccountAnswer, LinkError> {
-    let _one = shared.changing.lock().await;
+    let Ok(_one) = shared.changing.try_lock() else { return Err(LinkError::Busy) };
     if shared.vault.account().await?.is_some() {
         return Err(LinkError::Present);
     }
@@ -92,7 +92,15 @@ async fn join(
     let keys = Arc::new(DeviceKeys::generate(rng));
     let mut joining: Option<AccountRecord> = None;
     loop {
-        let message = mailbox.next().await?;
+        // Until it has answered the offer, nothing is lost when whoever asked has gone.
+        let message = if joining.is_none() {
+            tokio::select! {
+                message = mailbox.next() => message?,
+                () = progress.closed() => return Err(LinkError::Stopped),
+            }
+        } else {
+            mailbox.next().await?
+        };
         let event = match joiner.receive(&message) {
             Ok(event) => event,
             Err(error) => {
@@ -123,12 +131,13 @@ async fn join(
                 take_offer(shared, client, &offer, &record, &keys).await?;
                 mailbox.send(&joiner.answer(&keys, &setup.name, rng)?).await?;
                 joining = Some(record);
-                step(progress, "the other computer links this one").await?;
+                // From here on it goes through, watched or not.
+                let _ = step(progress, "the other computer links this one").await;
             }
             JoinerEvent::Linked(linked) => {
                 let record = joining.ok_or(LinkError::Pairing(PairingError::OutOfTurn))?;
                 let answer = finish(shared, client, record, Some(linked)).await?;
-                tell(progress, LoginEvent::Paired(answer.clone())).await?;
+                let _ = tell(progress, LoginEvent::Paired(answer.clone())).await;
                 return Ok(answer);
             }
             JoinerEvent::Stopped(reason) => return Err(stopped(reason)),
@@ -224,7 +233,7 @@ pub(super) async fn resume(shared: &Arc<Shared>, unlocked: &Unlocked) -> Result<
 /// Links the computer that shows this code.
 pub(super) async fn add_device(shared: &Arc<Shared>, code: &str) -> Result<DeviceInfo, LinkError> {
     let code: PairingCode = code.parse()?;
-    let _one = shared.changing.lock().await;
+    let Ok(_one) = shared.changing.try_lock() else { return Err(LinkError::Busy) };
     let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
     if unlocked.record.joining {
         return Err(LinkError::Missing);

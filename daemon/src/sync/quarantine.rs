@@ -15,12 +15,7 @@ use crate::vault::{OpenedBlob, Unlocked};
 /// The store cannot be read.
 pub(super) async fn count(replica: &Replica, app: &AppId) -> Result<u64, StoreError> {
     let app = app.clone();
-    replica
-        .read(move |source| {
-            let count = records::quarantine(source, &app)?.len();
-            Ok(u64::try_from(count).unwrap_or(u64::MAX))
-        })
-        .await
+    replica.read(move |source| Ok(records::quarantine_total(source, &app)?.entries)).await
 }
 
 /// Opens what can be opened now; true if anything could.

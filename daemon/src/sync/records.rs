@@ -40,6 +40,9 @@ const FROZEN_BLOB: u8 = b'b';
 /// What a linked device said that the server must show at least: replica → n, hash.
 const FLOOR: u8 = b'h';
 
+/// One record per app: how much lies in quarantine.
+const QUARANTINE_TOTAL: u8 = b't';
+
 /// Rows read at a time.
 const PAGE: usize = 512;
 
@@ -327,6 +330,26 @@ pub fn quarantine(
     Ok(found)
 }
 
+/// How much lies in quarantine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub struct QuarantineTotal {
+    /// Entries.
+    #[n(0)]
+    pub entries: u64,
+    /// Bytes of them that are kept.
+    #[n(1)]
+    pub bytes: u64,
+}
+
+/// Most bytes that are kept in an app's quarantine. What comes beyond is counted and shown, but its
+/// bytes are not kept: a server must not be able to fill the disk with rubbish.
+const QUARANTINE_BYTES: u64 = 64 << 20;
+
+/// How much lies in quarantine.
+pub fn quarantine_total(source: &impl Reader, app: &AppId) -> Result<QuarantineTotal, StoreError> {
+    Ok(read(source, &key(app, QUARANTINE_TOTAL, &[]))?.unwrap_or_default())
+}
+
 /// Puts an entry into quarantine, or replaces what is noted of it.
 pub fn put_quarantine(
     txn: &mut Txn<'_>,
@@ -334,7 +357,25 @@ pub fn put_quarantine(
     at: QuarantineKey,
     entry: &Quarantined,
 ) -> Result<(), StoreError> {
-    write(txn, quarantine_key(app, at), entry)
+    let mut total = quarantine_total(txn, app)?;
+    let key = quarantine_key(app, at);
+    match read::<Quarantined>(txn, &key)? {
+        Some(known) => total.bytes = total.bytes.saturating_sub(known.size()),
+        None => total.entries = total.entries.saturating_add(1),
+    }
+    let mut entry = entry.clone();
+    if total.bytes.saturating_add(entry.size()) > QUARANTINE_BYTES {
+        entry.bytes = None;
+    }
+    total.bytes = total.bytes.saturating_add(entry.size());
+    write(txn, self::key(app, QUARANTINE_TOTAL, &[]), &total)?;
+    write(txn, key, &entry)
+}
+
+impl Quarantined {
+    fn size(&self) -> u64 {
+        self.bytes.as_ref().map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX))
+    }
 }
 
 /// Takes an entry out of quarantine.
@@ -343,7 +384,13 @@ pub fn delete_quarantine(
     app: &AppId,
     at: QuarantineKey,
 ) -> Result<(), StoreError> {
-    txn.delete(keys::SYNC, quarantine_key(app, at))
+    let key = quarantine_key(app, at);
+    let Some(known) = read::<Quarantined>(txn, &key)? else { return Ok(()) };
+    let mut total = quarantine_total(txn, app)?;
+    total.entries = total.entries.saturating_sub(1);
+    total.bytes = total.bytes.saturating_sub(known.size());
+    write(txn, self::key(app, QUARANTINE_TOTAL, &[]), &total)?;
+    txn.delete(keys::SYNC, key)
 }
 
 // ---- manifests of others ----------------------------------------------------------------------

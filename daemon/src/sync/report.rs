@@ -1,6 +1,7 @@
 //! What the person and the apps are told of the sync side: one state, and alarms in words.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use tidings_engine::{Alarm, Engine, Link, Time};
 use tidings_wire::local::SyncState;
@@ -11,6 +12,10 @@ use super::account::device_info;
 use crate::clock::utc;
 use crate::vault::Unlocked;
 
+/// What is said while hints do not come through.
+const BUFFERED: &str = "something between here and the server holds its messages back; \
+                        changes are looked for every minute instead";
+
 /// The code of the alarm about a clock that is wrong.
 const CLOCK: &str = "clock_differs";
 
@@ -19,19 +24,30 @@ const BAD_BLOB: &str = "bad_blob";
 
 impl Shared {
     /// Tells state, age of the proof and how far each app is.
-    pub(super) fn report(&self, engine: &Engine, now: Time, unreachable: Option<&str>) {
+    pub(super) fn report(&self, engine: &Engine, now: Time) {
+        let trouble = || self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unlinked = self
+            .vault
+            .unlocked()
+            .is_some_and(|unlocked| !unlocked.chain.is_active(unlocked.record.device));
         let apps = engine.apps();
         let whole = apps.iter().all(|app| engine.is_whole(app));
         let pending = self.status.snapshot().apps.iter().any(|app| app.pending > 0);
         let (state, reason) = match engine.link(now) {
+            // The chain says it, not only the server.
+            _ if unlinked => (SyncState::Revoked, None),
             Link::Unlinked => (
                 SyncState::Waiting,
                 Some("the server says that this computer was unlinked".to_owned()),
             ),
-            Link::Offline(_) => (SyncState::Offline, unreachable.map(str::to_owned)),
-            Link::Connecting => (SyncState::Syncing, Some("connecting".to_owned())),
-            Link::Online | Link::Buffered if whole && !pending => (SyncState::Synced, None),
-            Link::Online | Link::Buffered => (SyncState::Syncing, None),
+            Link::Offline(_) => (SyncState::Offline, trouble()),
+            Link::Connecting => {
+                (SyncState::Syncing, trouble().or_else(|| Some("connecting".to_owned())))
+            }
+            Link::Online if whole && !pending => (SyncState::Synced, None),
+            Link::Buffered if whole && !pending => (SyncState::Synced, Some(BUFFERED.to_owned())),
+            Link::Buffered => (SyncState::Syncing, Some(BUFFERED.to_owned())),
+            Link::Online => (SyncState::Syncing, None),
         };
         // The oldest of all proofs is what "synced" can stand on; without the list of apps read
         // there is none.

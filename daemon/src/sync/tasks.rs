@@ -1,7 +1,7 @@
 //! What one order of the engine comes to: a call to the server or a job of the store, as a future
 //! that ends in an [`Event`].
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tidings_client::remote::{ClientError, PullFilter, Replica as Puller, SyncClient};
@@ -83,7 +83,8 @@ pub(super) async fn token(
     let (account_id, device_id) = (record.account, record.device);
     let asked = shared.clock.now();
     let request = ChallengeRequest { account_id, device_id };
-    let challenge = client.challenge(&request).await.map_err(note("sign in"))?;
+    let challenge =
+        client.challenge(&request).await.map_err(|error| shared.note("sign in", &error))?;
     shared.learn_time(asked, challenge.now_ms);
     let answer = answer(unlocked, &challenge).ok_or_else(|| {
         tracing::warn!("the challenge is not from the server that this account was made on");
@@ -91,7 +92,7 @@ pub(super) async fn token(
     })?;
     let signature = encode64(&answer.0);
     let request = TokenRequest { account_id, device_id, nonce: challenge.nonce, signature };
-    let token = client.token(&request).await.map_err(note("sign in"))?;
+    let token = client.token(&request).await.map_err(|error| shared.note("sign in", &error))?;
     // By the server's clock alone: this computer's may be anything.
     let life = Duration::from_millis(token.expires_ms.saturating_sub(token.now_ms));
     Ok((client.with_token(&token.token), life))
@@ -130,12 +131,13 @@ async fn account(
     signed_in: bool,
 ) -> Result<AccountFacts, Failure> {
     let before = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
-    let relation = read_chain(&shared.vault, client).await.map_err(vault_failure)?;
+    let relation =
+        read_chain(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
     if !signed_in {
         return Err(Failure::Unlinked);
     }
-    read_keyring(&shared.vault, client).await.map_err(vault_failure)?;
-    let apps = client.apps().await.map_err(note("read the apps"))?;
+    read_keyring(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
+    let apps = client.apps().await.map_err(|error| shared.note("read the apps", &error))?;
     let after = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
     let changed = before.chain.head() != after.chain.head()
         || before.keyring.newest() != after.keyring.newest();
@@ -172,7 +174,7 @@ pub(super) async fn pull(
     let answer = client.pull_filtered(&puller, order.cursor.as_deref(), &filter).await;
     let response = match answer {
         Ok(response) => response,
-        Err(error) => return Event::PullFailed(order, note("pull")(error)),
+        Err(error) => return Event::PullFailed(order, shared.note("pull", &error)),
     };
     shared.learn_time(asked, response.now_ms);
     let (app, keys) = (order.app.clone(), Arc::clone(&unlocked));
@@ -370,7 +372,7 @@ pub(super) async fn push(
     let response = match client.push(&app, &request).await {
         Ok(response) => response,
         Err(error) => {
-            tracing::debug!(%app, %error, "a push was not taken");
+            shared.note("push", &error);
             return Event::PushFailed { app, ticket, failure: push_failure(&error) };
         }
     };
@@ -449,16 +451,9 @@ pub(super) async fn read_start(
     shared.replica.read(move |source| start::read(source, &unlocked)).await
 }
 
-fn note(doing: &'static str) -> impl Fn(ClientError) -> Failure {
-    move |error| {
-        tracing::debug!(%error, doing, "a call failed");
-        failure(&error)
-    }
-}
-
-fn vault_failure(error: super::account::ReadError) -> Failure {
+fn vault_failure(shared: &Shared, error: super::account::ReadError) -> Failure {
     match error {
-        super::account::ReadError::Client(error) => note("read the account")(error),
+        super::account::ReadError::Client(error) => shared.note("read the account", &error),
         super::account::ReadError::Vault(error) => {
             tracing::warn!(%error, "chain or keys could not be taken");
             match error {
@@ -488,6 +483,18 @@ pub(super) fn decode64(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Shared {
+    /// Notes why a call failed, and what follows from it.
+    pub(super) fn note(&self, doing: &'static str, error: &ClientError) -> Failure {
+        tracing::debug!(%error, doing, "a call failed");
+        self.set_trouble(Some(error.to_string()));
+        failure(error)
+    }
+
+    /// Why the server cannot be used now, in words; none once it can.
+    pub(super) fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
     /// The server's time now, as well as it is known.
     pub(super) fn server_time(&self) -> i64 {
         self.clock.now().saturating_add(self.clock.server_offset().unwrap_or(0))
