@@ -12,4 +12,5 @@ mod direction;
 mod facts;
 mod field;
 mod house;
+mod licences;
 mod verbs;
