@@ -4,7 +4,7 @@
 //! what was appended. What the store says is the head decides; memory only saves work.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidings_proof::{Chain, ChainError, SignedEntry};
 use tidings_wire::{AccountId, limits};
@@ -12,13 +12,35 @@ use tidings_wire::{AccountId, limits};
 use crate::failure::{Answer, Failure};
 use crate::store::{AccountRow, SharedStore};
 
-/// Most accounts that are remembered; then all are folded anew as they come.
-const REMEMBERED: usize = 10_000;
+/// Most bytes of chains that are remembered; then all are folded anew as they come.
+const REMEMBERED: usize = 128 << 20;
 
 /// The chains of the accounts that called lately.
 pub struct Chains {
     store: SharedStore,
-    folded: Mutex<HashMap<AccountId, Arc<Chain>>>,
+    folded: Mutex<Folded>,
+}
+
+#[derive(Default)]
+struct Folded {
+    chains: HashMap<AccountId, Arc<Chain>>,
+    /// About how many bytes they take.
+    bytes: usize,
+}
+
+impl Folded {
+    fn remove(&mut self, account: AccountId) {
+        if let Some(chain) = self.chains.remove(&account) {
+            self.bytes = self.bytes.saturating_sub(weight(&chain));
+        }
+    }
+}
+
+/// About how many bytes a chain takes: devices with their keys, hashes of entries, epochs.
+fn weight(chain: &Chain) -> usize {
+    let entries = usize::try_from(chain.next_index().0).unwrap_or(usize::MAX);
+    let devices = chain.devices().len().saturating_mul(1_500);
+    entries.saturating_mul(32) + devices + chain.epochs().len().saturating_mul(150) + 500
 }
 
 impl Chains {
@@ -33,7 +55,7 @@ impl Chains {
     /// When there is no such account, or the store fails.
     pub async fn current(&self, account: AccountId) -> Answer<(Arc<Chain>, AccountRow)> {
         let row = self.store.account(account).await?;
-        let known = self.lock().get(&account).cloned();
+        let known = self.lock().chains.get(&account).cloned();
         if let Some(chain) = known.as_ref().filter(|chain| chain.head() == row.head) {
             return Ok((chain.clone(), row));
         }
@@ -47,15 +69,18 @@ impl Chains {
     /// Remembers a chain that was just extended and stored.
     pub fn remember(&self, chain: Arc<Chain>) {
         let mut folded = self.lock();
-        if folded.len() >= REMEMBERED && !folded.contains_key(&chain.account()) {
-            folded.clear();
+        folded.remove(chain.account());
+        let weight = weight(&chain);
+        if folded.bytes.saturating_add(weight) > REMEMBERED {
+            *folded = Folded::default();
         }
-        folded.insert(chain.account(), chain);
+        folded.bytes += weight;
+        folded.chains.insert(chain.account(), chain);
     }
 
     /// Forgets an account.
     pub fn forget(&self, account: AccountId) {
-        self.lock().remove(&account);
+        self.lock().remove(account);
     }
 
     async fn fold(&self, account: AccountId, known: Option<Arc<Chain>>) -> Answer<Chain> {
@@ -78,7 +103,7 @@ impl Chains {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<AccountId, Arc<Chain>>> {
+    fn lock(&self) -> MutexGuard<'_, Folded> {
         self.folded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -64,7 +64,10 @@ impl Failure {
     /// A fault on this side. The cause goes to the log, not to the caller.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(%cause, "request failed");
-        Self::new(Code::Internal, "the server failed at this request; its log says why")
+        Self::new(
+            Code::Internal,
+            "the server failed at this request; its log says why, by x-request-id",
+        )
     }
 
     /// The envelope.

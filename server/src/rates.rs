@@ -1,4 +1,5 @@
-//! Rate limits per address and per account, on `governor`, with a bounded memory of who called.
+//! Rate limits per address and per account, on `governor`, which forget who has not called for a
+//! while.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,9 +17,6 @@ struct Limit<K: Hash + Eq + Clone> {
     limiter: Option<RateLimiter<K, DashMapStateStore<K>, DefaultClock>>,
     clock: DefaultClock,
 }
-
-/// Keys that one limit remembers before it forgets those that are back at full burst.
-const REMEMBERED: usize = 100_000;
 
 impl<K: Hash + Eq + Clone> Limit<K> {
     fn new(rate: Option<config::Rate>) -> Self {
@@ -42,17 +40,8 @@ impl<K: Hash + Eq + Clone> Limit<K> {
     fn tidy(&self) {
         if let Some(limiter) = &self.limiter {
             limiter.retain_recent();
-            // An attacker with very many addresses must not grow this without end. Forgetting
-            // everybody only gives each a fresh burst.
-            if limiter.len() > REMEMBERED {
-                tracing::warn!(keys = limiter.len(), "very many addresses within one minute");
-            }
             limiter.shrink_to_fit();
         }
-    }
-
-    fn is_full(&self) -> bool {
-        self.limiter.as_ref().is_some_and(|limiter| limiter.len() > REMEMBERED)
     }
 }
 
@@ -136,11 +125,6 @@ impl Rates {
         limits.into_iter().for_each(Limit::tidy);
         self.open_mailbox.tidy();
         self.account.tidy();
-    }
-
-    /// Whether so many addresses called that a tidy-up should not wait for its minute.
-    pub fn is_full(&self) -> bool {
-        self.address.is_full() || self.account.is_full()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub pulls: Turns,
     /// Set when the server begins to stop.
     pub stopping: CancellationToken,
+    /// How many requests came.
+    requests: AtomicU64,
 }
 
 /// The address that a connection came from.
@@ -90,10 +93,18 @@ impl Shared {
             tasks: TaskTracker::new(),
             pulls: Turns::new(config.limits.pulls_per_account),
             stopping,
+            requests: AtomicU64::new(0),
             store,
             address,
             config,
         })
+    }
+
+    /// An id for the next request: unlike any other since the server's store was started.
+    pub fn next_request_id(&self) -> String {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let start = self.store.timeline().start();
+        format!("{}-{number}", start.to_string().chars().take(8).collect::<String>())
     }
 
     /// The URL of the server.

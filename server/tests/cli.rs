@@ -183,6 +183,39 @@ fn the_configuration_is_shown_with_its_origins() {
     assert!(!dir.path().join(".local").exists(), "a look must not make a store");
 }
 
+/// With hardly any files left it refuses, does not spin, and recovers.
+#[tokio::test]
+async fn running_out_of_files_is_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_tidings-server")).env("HOME", dir.path());
+    let (_, store) = store(dir.path(), "redb");
+    let mut server = Running::under(command, &["--store", &store]);
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    let cpu = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let held: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = cpu(server.child.id());
+    std::thread::sleep(Duration::from_secs(1));
+    let used = cpu(server.child.id()) - before;
+    assert!(used < 50, "{used} of 100 ticks while nothing happened");
+    drop(held);
+    let client = server.client();
+    let recovered = async {
+        while client.try_get("/readyz").await != Some(200) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    crate::fixture::within(recovered).await;
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+}
+
 /// Pushes until the server is killed; what was acknowledged is there afterwards.
 async fn killed(engine: &str) {
     let dir = tempfile::tempdir().unwrap();

@@ -87,6 +87,15 @@ async fn handle(stream: TcpStream, peer: SocketAddr, accept: Accept) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "no TCP_NODELAY");
     }
+    // A peer that vanished answers nothing: small writes to it would be kept for a quarter hour.
+    #[cfg(target_os = "linux")]
+    {
+        let stall = accept.timeouts.write_stall.as_millis();
+        let stall = u32::try_from(stall).unwrap_or(u32::MAX);
+        if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&stream, stall) {
+            tracing::debug!(%peer, %error, "no TCP_USER_TIMEOUT");
+        }
+    }
     let (router, ip, stopping) = (accept.router, peer.ip(), accept.stopping);
     let Some(tls) = accept.tls else {
         return connection::serve(stream, ip, router, &accept.timeouts, stopping).await;

@@ -2,7 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that stay free for the store, its logs and the accept loop itself.
+/// Files that stay free for the store, its logs and the accept loop itself; half of them where the
+/// process may open very few.
 const SPARE: u64 = 64;
 
 /// What the operating system allows.
@@ -28,7 +29,8 @@ pub fn raise_limit() -> FileLimit {
 }
 
 fn of(files: u64) -> FileLimit {
-    let connections = (files / 10 * 9).min(files.saturating_sub(SPARE)).max(1);
+    let spared = files.saturating_sub(SPARE).max(files / 2);
+    let connections = (files / 10 * 9).min(spared).max(1);
     FileLimit { files, connections: usize::try_from(connections).unwrap_or(usize::MAX) }
 }
 
@@ -40,6 +42,7 @@ mod tests {
     fn some_files_stay_free() {
         assert_eq!(of(1_000).connections, 900);
         assert_eq!(of(200).connections, 136);
-        assert_eq!(of(64).connections, 1);
+        assert_eq!(of(64).connections, 32);
+        assert_eq!(of(1).connections, 1);
     }
 }

@@ -25,10 +25,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
 use tidings_wire::sync::MEDIA_TYPE;
+use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::failure::{self, Answer, Failure};
 use crate::state::{Peer, Shared};
@@ -61,16 +63,31 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Counts every request against its address's rate; health checks are free.
+/// Counts every request against its address's rate (health checks are free), gives it an id that
+/// log and answer share, and logs how it ended. The query is never logged.
 async fn limit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let health = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let id = shared.next_request_id();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let health = matches!(path.as_str(), "/healthz" | "/readyz");
     let peer = request.extensions().get::<Peer>().copied();
     let client = shared.client(peer, request.headers());
-    if !health && let Err(failure) = shared.rates.request(client) {
-        return failure.into_response();
+    let begun = Instant::now();
+    let span = tracing::info_span!("request", %id, %method, path);
+    let mut response = if !health && let Err(failure) = shared.rates.request(client) {
+        failure.into_response()
+    } else {
+        next.run(request).instrument(span.clone()).await
+    };
+    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
+    span.in_scope(|| tracing::debug!(status, ?elapsed, "answered"));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
-    next.run(request).await
+    response
 }
+
+/// Under which name an answer carries the id of its request.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Takes a request apart: what handlers look at, and the body that they may read.
 pub(crate) struct Call {
