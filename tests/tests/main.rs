@@ -13,4 +13,5 @@ mod facts;
 mod field;
 mod house;
 mod licences;
+mod upgrade;
 mod verbs;
