@@ -38,7 +38,12 @@ impl Running {
     /// Starts it by a command that ends with the program.
     pub fn under(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).args(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::logging(command.stderr(Stdio::null()))
+    }
+
+    /// Starts a whole command, which says where the log goes.
+    pub fn logging(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
@@ -51,7 +56,7 @@ impl Running {
         Client::new(self.url.clone())
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }

@@ -22,6 +22,8 @@ mod lanes;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(test)]

@@ -141,7 +141,7 @@ keys! {
     AdminSocket = "admin_socket", Kind::Path, None,
         "Path of the admin socket (mode 0600). Without it: `admin.sock` in the store's directory.";
     Log = "log", Kind::Text, Some("info"),
-        "What is logged: error, warn, info, debug, trace, or a filter such as \"info,tidings_server=debug\".";
+        "What is logged: error, warn, info, debug, trace, or a filter such as \"info,tidings_kv=debug\". A filter that names HTTP libraries may bring tokens into the log.";
     LogFormat = "log_format", Kind::OneOf(&["text", "json"]), Some("text"),
         "How log lines are written to standard error.";
 
