@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use aho_corasick::AhoCorasick;
+
 use super::plaintext::{Found, Search, Sought, files_below};
 
 /// What is searched: directories, and how to.
@@ -52,6 +54,7 @@ impl Sealed {
     pub fn after(mut self) -> io::Result<Report> {
         let mut found = None;
         for place in &self.places {
+            refuse_compressed(place)?;
             if found.is_none() {
                 found = self.search.find_below(place)?;
             }
@@ -64,6 +67,22 @@ impl Sealed {
     }
 }
 
+/// Nothing can be found in a body that HTTP has compressed, so a search over one would prove
+/// nothing. Neither side asks for it; this makes sure of it.
+fn refuse_compressed(dir: &Path) -> io::Result<()> {
+    let header = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(["\r\ncontent-encoding:"])
+        .map_err(io::Error::other)?;
+    for path in files_below(dir)? {
+        if header.is_match(&std::fs::read(&path)?) {
+            let path = path.display();
+            return Err(io::Error::other(format!("{path} holds bodies that HTTP compressed")));
+        }
+    }
+    Ok(())
+}
+
 /// Bytes of all files below a directory.
 ///
 /// # Errors
@@ -74,4 +93,43 @@ pub fn bytes_below(dir: &Path) -> io::Result<u64> {
         bytes += std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sought(text: &str) -> Sought {
+        let mut sought = Sought::default();
+        sought.value(&serde_json::json!(text));
+        sought
+    }
+
+    #[test]
+    fn what_was_there_before_is_no_find_but_a_leak_in_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = vec![dir.path().to_owned()];
+        std::fs::write(dir.path().join("wire"), "202 Accepted, as far as the eye can see").unwrap();
+        let (sealed, early) =
+            Sealed::before(places.clone(), &sought("as far as the eye"), &sought("Accepted"))
+                .unwrap();
+        assert_eq!(early.unwrap().text, "as far as the eye");
+        let report = sealed.after().unwrap();
+        assert_eq!((report.found, report.vocabulary), (None, vec!["Accepted".to_owned()]));
+
+        let (sealed, early) =
+            Sealed::before(places, &sought("nothing like it"), &sought("The Land Girls")).unwrap();
+        assert_eq!(early, None);
+        std::fs::write(dir.path().join("store"), "\0The Land Girls\0").unwrap();
+        assert_eq!(sealed.after().unwrap().found.unwrap().place, "store");
+        assert!(bytes_below(dir.path()).unwrap() > 40);
+    }
+
+    #[test]
+    fn compressed_bodies_are_not_searched_in_silence() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("wire"), "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n")
+            .unwrap();
+        assert!(refuse_compressed(dir.path()).unwrap_err().to_string().contains("compressed"));
+    }
 }
