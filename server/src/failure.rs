@@ -156,10 +156,11 @@ impl From<Refusal> for Failure {
             )
             .hint("read the chain and try again")
             .details(json!({ "head": head })),
-            R::ChainFull(limit) => Self::new(
+            R::ChainFull => Self::new(
                 Code::QuotaExceeded,
-                format!("the account's device chain has {limit} entries, the most it may have"),
-            ),
+                "the account's device chain is as long as this server lets it be",
+            )
+            .hint("ask the server's operator for more"),
             R::CutMoved => Self::new(
                 Code::CutMoved,
                 "the device has written more than the entry names; nothing was changed",

@@ -23,7 +23,7 @@ use crate::failure::{Answer, Failure};
 use crate::hub::{Hub, HubLimits};
 use crate::mailbox::Mailboxes;
 use crate::rates::Rates;
-use crate::store::SharedStore;
+use crate::store::{PushLimits, SharedStore};
 use crate::text;
 use crate::turns::Turns;
 
@@ -105,6 +105,18 @@ impl Shared {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let start = self.store.timeline().start();
         format!("{}-{number}", start.to_string().chars().take(8).collect::<String>())
+    }
+
+    /// What a push may not exceed.
+    pub fn push_limits(&self) -> PushLimits {
+        let (quota, limits) = (&self.config.quota, &self.config.limits);
+        PushLimits {
+            bytes: quota.bytes,
+            blobs: quota.blobs,
+            apps: limits.apps,
+            lanes: limits.lanes,
+            replicas: limits.replicas,
+        }
     }
 
     /// The URL of the server.

@@ -33,7 +33,7 @@ fn engines() -> Vec<(KvStore, tempfile::TempDir)> {
 }
 
 const NO_LIMITS: PushLimits =
-    PushLimits { bytes: None, blobs: None, apps: u64::MAX, lanes: u64::MAX };
+    PushLimits { bytes: None, blobs: None, apps: u64::MAX, lanes: u64::MAX, replicas: u64::MAX };
 
 fn new_account(device: &Device, invite: Option<Hash>) -> (NewAccount, Chain) {
     let genesis = device.genesis();
@@ -182,6 +182,15 @@ async fn repeats_come_before_every_other_check() {
 
 /// Appends an entry that names the device.
 async fn append(store: &KvStore, device: &Device, chain: &mut Chain) -> Result<(), Refusal> {
+    append_within(store, device, chain, 1 << 20).await
+}
+
+async fn append_within(
+    store: &KvStore,
+    device: &Device,
+    chain: &mut Chain,
+    most_bytes: u64,
+) -> Result<(), Refusal> {
     let body = tidings_proof::EntryBody::Name { device: device.id, sealed: vec![1; 40] };
     let entry = device.entry(chain, body);
     let before = chain.head();
@@ -197,6 +206,7 @@ async fn append(store: &KvStore, device: &Device, chain: &mut Chain) -> Result<(
         revoked: BTreeSet::new(),
         cuts: BTreeSet::new(),
         most: 1_000,
+        most_bytes,
     };
     store.append_chain(append).await
 }
@@ -330,6 +340,53 @@ async fn accounts_are_apart_and_removed_whole() {
         assert!(store.apps(chain_one.account()).await.unwrap().is_empty());
         let page = store.pull(pull(chain_one.account(), "notes")).await.unwrap();
         assert_eq!((page.entries.len(), page.head), (0, Position(0)));
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn manifests_and_chains_have_their_limits() {
+    for (store, _dir) in engines() {
+        let device = Device::new();
+        let (new, mut chain) = new_account(&device, None);
+        store.create_account(new).await.unwrap();
+        let mut book = Book::new(&device, "notes");
+        let first = push(&mut book, &chain, tag(1), 1, 5);
+        let sizes = (first.blobs[0].bytes.len() + first.manifest.bytes.len()) as u64;
+        store.push(first).await.unwrap();
+        let bytes = || async { store.account(chain.account()).await.unwrap().bytes };
+        assert_eq!(bytes().await, sizes);
+        // A manifest takes the place of the one before, and a full account may still send one.
+        let full = PushLimits { bytes: Some(sizes), ..NO_LIMITS };
+        let bare = push(&mut book, &chain, tag(1), 0, 5);
+        store.push(Push { limits: full, ..bare }).await.unwrap();
+        assert_eq!(bytes().await, sizes);
+        let more = push(&mut book.clone(), &chain, tag(1), 1, 5);
+        assert_eq!(store.push(Push { limits: full, ..more }).await, Err(Refusal::Quota("bytes")));
+        // Replicas without end.
+        let few = PushLimits { replicas: 2, ..NO_LIMITS };
+        for n in 0..3u8 {
+            let mut copy = device.clone();
+            copy.incarnation = tidings_wire::Incarnation([n; 8]);
+            let mut book = Book::new(&copy, "notes");
+            let bare = push(&mut book, &chain, tag(1), 0, 5);
+            let manifest = bare.manifest.clone();
+            let pushed = store.push(Push { limits: few, ..bare }).await;
+            let put = store.put_manifests(chain.account(), vec![manifest], few).await;
+            match n {
+                0 => assert!(pushed.is_ok() && put == Ok(0)),
+                _ => {
+                    assert_eq!(pushed, Err(Refusal::Quota("replicas")));
+                    assert_eq!(put, Err(Refusal::Quota("replicas")));
+                }
+            }
+        }
+        // Nor does a chain grow for ever.
+        let mut entries = 0;
+        while let Ok(()) = append_within(&store, &device, &mut chain, 8_000).await {
+            entries += 1;
+        }
+        assert!((5..100).contains(&entries), "{entries}");
         store.close().await.unwrap();
     }
 }

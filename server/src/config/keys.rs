@@ -218,11 +218,16 @@ keys! {
         "Most entries in the device chain of an account.";
     Apps = "limits.apps", count(1, 100_000), Some("1000"),
         "Most apps of an account.";
-    Lanes = "limits.lanes", count(1, 1 << 24), Some("100000"),
+    Lanes = "limits.lanes", count(1, 100_000), Some("100000"),
         "Most lanes (table and replica) of one app of an account.";
 
+    Replicas = "limits.replicas", count(16, 1 << 20), Some("10000"),
+        "Most replicas (a device has one, and a new one after it was copied or restored) of one app of an account.";
+    ChainBytes = "limits.chain_bytes", bytes(1 << 20, 1 << 40), Some("64MiB"),
+        "Most bytes of an account's device chain and key ring, which do not count against the quota.";
+
     QuotaBytes = "quota.bytes", bytes(0, 1 << 50), Some("0"),
-        "Most bytes an account may keep here; 0 means no limit but the disk's.";
+        "Most bytes of blobs and manifests an account may keep here; 0 means no limit but the disk's.";
     QuotaBlobs = "quota.blobs", count(0, 1 << 50), Some("0"),
         "Most blobs an account may keep here; 0 means no limit.";
 

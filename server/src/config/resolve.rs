@@ -154,6 +154,10 @@ pub struct Limits {
     pub apps: u64,
     /// Most lanes of one app of an account.
     pub lanes: u64,
+    /// Most replicas of one app of an account.
+    pub replicas: u64,
+    /// Most bytes of a chain and its key ring.
+    pub chain_bytes: u64,
 }
 
 /// What an account may keep.
@@ -286,6 +290,8 @@ impl Config {
                 chain_entries: number(layers, Key::ChainEntries)?,
                 apps: number(layers, Key::Apps)?,
                 lanes: number(layers, Key::Lanes)?,
+                replicas: number(layers, Key::Replicas)?,
+                chain_bytes: number(layers, Key::ChainBytes)?,
             },
             quota: Quota {
                 bytes: Some(number(layers, Key::QuotaBytes)?).filter(|bytes| *bytes > 0),

@@ -78,6 +78,7 @@ pub(super) async fn append(
         revoked: revoked.clone(),
         cuts,
         most: shared.config.limits.chain_entries,
+        most_bytes: shared.config.limits.chain_bytes,
     };
     let head = after.head();
     // What is begun is finished and announced, whether or not the caller stays for the answer.

@@ -68,7 +68,8 @@ pub(super) async fn put_back(
     let manifests = verifying.await.map_err(Failure::internal)??;
     let task = {
         let (shared, account) = (shared.clone(), caller.account);
-        async move { shared.store.put_manifests(account, manifests).await }
+        let limits = shared.push_limits();
+        async move { shared.store.put_manifests(account, manifests, limits).await }
     };
     let taken = shared.tasks.spawn(task).await.map_err(Failure::internal)??;
     tracing::info!(account = %caller.account, taken, "manifests put back");

@@ -22,7 +22,7 @@ use crate::body;
 use crate::clock::Millis;
 use crate::failure::{Answer, Failure};
 use crate::state::{Caller, Shared};
-use crate::store::{NewBlob, NewManifest, Push, PushLimits, Refusal};
+use crate::store::{NewBlob, NewManifest, Push, Refusal};
 
 /// Query of a push.
 #[derive(Debug, Deserialize)]
@@ -50,12 +50,7 @@ pub(super) async fn push(State(shared): State<Arc<Shared>>, request: Request) ->
         blobs,
         manifest,
         now: Millis::now(),
-        limits: PushLimits {
-            bytes: shared.config.quota.bytes,
-            blobs: shared.config.quota.blobs,
-            apps: limits.apps,
-            lanes: limits.lanes,
-        },
+        limits: shared.push_limits(),
     };
     // What is begun is finished and announced, whether or not the caller stays for the answer.
     let task = {

@@ -66,7 +66,12 @@ pub trait Store: Send + Sync + 'static {
     fn manifests(&self, account: AccountId, device: DeviceId) -> Reply<'_, Vec<Vec<u8>>>;
 
     /// Puts back manifests that are newer than those held; answers how many were taken.
-    fn put_manifests(&self, account: AccountId, manifests: Vec<NewManifest>) -> Reply<'_, usize>;
+    fn put_manifests(
+        &self,
+        account: AccountId,
+        manifests: Vec<NewManifest>,
+        limits: PushLimits,
+    ) -> Reply<'_, usize>;
 
     /// The apps of an account with their heads.
     fn apps(&self, account: AccountId) -> Reply<'_, Vec<AppHead>>;
@@ -117,9 +122,9 @@ pub enum Refusal {
     /// The chain's head is another one.
     #[error("the chain's head is {}", .0.index)]
     ChainMoved(ChainHead),
-    /// The chain has as many entries as it may.
-    #[error("the chain has {0} entries, the most there may be")]
-    ChainFull(u64),
+    /// The chain has as many entries, or bytes, as it may.
+    #[error("the chain is as long as it may be")]
+    ChainFull,
     /// A cut does not name the newest manifests.
     #[error("a cut does not name the newest manifests")]
     CutMoved,
@@ -233,6 +238,8 @@ pub struct ChainAppend {
     pub cuts: BTreeSet<Cut>,
     /// Most entries of a chain.
     pub most: u64,
+    /// Most bytes of a chain with its key ring.
+    pub most_bytes: u64,
 }
 
 /// One epoch of a key ring.
@@ -306,6 +313,8 @@ pub struct PushLimits {
     pub apps: u64,
     /// Most lanes of the app.
     pub lanes: u64,
+    /// Most replicas of the app.
+    pub replicas: u64,
 }
 
 /// What a push did.

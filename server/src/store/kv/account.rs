@@ -57,7 +57,9 @@ pub(crate) fn create(txn: &mut Txn<'_>, new: &NewAccount) -> Result<(), Refusal>
         bytes: 0,
         blobs: 0,
     };
-    put(txn, new.account, &AccountRecord { row, next_app: 1, apps: 0, removing: false })?;
+    let chain_bytes = chain::size(&new.genesis, &new.wraps, None);
+    let record = AccountRecord { row, next_app: 1, apps: 0, chain_bytes, removing: false };
+    put(txn, new.account, &record)?;
     txn.put(table::CHAIN, keys::chain(new.account, 0), new.genesis.clone())?;
     chain::put_wraps(txn, new.account, Epoch(0), &new.wraps)
 }
@@ -100,7 +102,7 @@ pub(crate) fn app_or_new(
     record.next_app = number.checked_add(1).ok_or(Refusal::Quota("apps"))?;
     record.apps = record.apps.saturating_add(1);
     let (head, received) = (tidings_wire::Position(0), Millis(0));
-    Ok((AppRecord { number, head, received, lanes: 0, version: 0 }, IsNew::Yes))
+    Ok((AppRecord { number, head, received, lanes: 0, replicas: 0, version: 0 }, IsNew::Yes))
 }
 
 /// Whether an app was begun just now.

@@ -41,8 +41,9 @@ pub(crate) fn append(txn: &mut Txn<'_>, append: &ChainAppend) -> Result<(), Refu
     if record.row.head != append.before {
         return Err(Refusal::ChainMoved(record.row.head));
     }
-    if append.after.index.0 >= append.most {
-        return Err(Refusal::ChainFull(append.most));
+    record.chain_bytes += size(&append.entry, &append.wraps, append.earlier.as_deref());
+    if append.after.index.0 >= append.most || record.chain_bytes > append.most_bytes {
+        return Err(Refusal::ChainFull);
     }
     if !append.revoked.is_empty() && held_cuts(txn, append)? != append.cuts {
         return Err(Refusal::CutMoved);
@@ -57,6 +58,13 @@ pub(crate) fn append(txn: &mut Txn<'_>, append: &ChainAppend) -> Result<(), Refu
     record.row.head = append.after;
     record.row.epoch = append.epoch;
     account::put(txn, append.account, &record)
+}
+
+/// Bytes of an entry with what comes along. They do not count against the quota: unlinking a device
+/// must never fail because an account is full.
+pub(crate) fn size(entry: &[u8], wraps: &[(DeviceId, Vec<u8>)], earlier: Option<&[u8]>) -> u64 {
+    let wraps: usize = wraps.iter().map(|(_, wrap)| wrap.len()).sum();
+    (entry.len() + wraps + earlier.map_or(0, <[u8]>::len)) as u64
 }
 
 /// The newest manifests held of the devices that an entry revokes.

@@ -7,19 +7,19 @@ use tidings_wire::sync::ManifestMark;
 use tidings_wire::{AccountId, DeviceId};
 
 use super::keys::{self, Prefix};
-use super::records::{Row as _, damaged};
+use super::records::{AccountRecord, AppRecord, ManifestRecord, Row as _, damaged};
 use super::{account, open, table, usage};
-use crate::store::{NewManifest, Refusal};
+use crate::store::{NewManifest, PushLimits, Refusal};
 
 /// Rows in one read of heads.
 const PAGE: usize = 1_000;
 
 /// Most bytes of manifests in one answer. A replica's manifest has at most 256 KiB; what does not
 /// fit follows in the next answer, since the caller then names these as known.
-pub(crate) const ANSWER_BYTES: usize = 24 << 20;
+pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 
-/// Most apps of an account when manifests are put back: what was there before is taken again.
-const PUT_BACK_APPS: u64 = u64::MAX;
+/// Bytes that manifests may go over the quota: a full account still says that it is alive.
+const SLACK: u64 = 1 << 20;
 
 /// The newest manifests below a key: of an app, or of a device in it.
 pub(crate) fn heads(
@@ -34,8 +34,8 @@ pub(crate) fn heads(
         let last = rows.last().map(|(key, _)| key.clone());
         for (key, value) in rows {
             let replica = keys::replica_of(&key)
-                .ok_or_else(|| damaged(ManifestMark::WHAT, "the key holds no replica"))?;
-            heads.push((replica, ManifestMark::decode(&value)?));
+                .ok_or_else(|| damaged(ManifestRecord::WHAT, "the key holds no replica"))?;
+            heads.push((replica, ManifestRecord::decode(&value)?.mark));
         }
         match last {
             Some(last) if full => scan = scan.after(&last),
@@ -50,18 +50,46 @@ pub(crate) fn head(
     prefix: Prefix,
     replica: Replica,
 ) -> Result<Option<ManifestMark>, Refusal> {
-    let bytes = reader.get(table::MANIFEST_HEADS, &prefix.replica(replica))?;
-    bytes.map(|bytes| ManifestMark::decode(&bytes)).transpose()
+    Ok(record(reader, prefix, replica)?.map(|record| record.mark))
 }
 
-/// Writes the newest manifest of a replica.
+fn record(
+    reader: &(impl Reader + ?Sized),
+    prefix: Prefix,
+    replica: Replica,
+) -> Result<Option<ManifestRecord>, Refusal> {
+    let bytes = reader.get(table::MANIFEST_HEADS, &prefix.replica(replica))?;
+    bytes.map(|bytes| ManifestRecord::decode(&bytes)).transpose()
+}
+
+/// Writes the newest manifest of a replica and counts it; account and app are to be written
+/// afterwards.
 pub(crate) fn put(
     txn: &mut Txn<'_>,
-    prefix: Prefix,
-    manifest: &NewManifest,
+    account: &mut AccountRecord,
+    app: &mut AppRecord,
+    (prefix, manifest): (Prefix, &NewManifest),
+    limits: PushLimits,
 ) -> Result<(), Refusal> {
+    let held = record(txn, prefix, manifest.replica)?;
+    if held.is_none() {
+        app.replicas = app.replicas.saturating_add(1);
+        if u64::from(app.replicas) > limits.replicas {
+            return Err(Refusal::Quota("replicas"));
+        }
+    }
+    let before = held.map_or(0, |held| u64::from(held.size));
+    let size = manifest.bytes.len() as u64;
+    let row = &mut account.row;
+    row.bytes = row.bytes.saturating_sub(before).saturating_add(size);
+    let most = limits.bytes.map(|most| most.saturating_add(SLACK));
+    if size > before && most.is_some_and(|most| row.bytes > most) {
+        return Err(Refusal::Quota("bytes"));
+    }
     let key = prefix.replica(manifest.replica);
-    txn.put(table::MANIFEST_HEADS, key.clone(), manifest.mark.encode())?;
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    let record = ManifestRecord { mark: manifest.mark, size };
+    txn.put(table::MANIFEST_HEADS, key.clone(), record.encode())?;
     Ok(txn.put(table::MANIFESTS, key, manifest.bytes.clone())?)
 }
 
@@ -87,18 +115,19 @@ pub(crate) fn put_back(
     txn: &mut Txn<'_>,
     account: AccountId,
     manifests: &[NewManifest],
+    limits: PushLimits,
 ) -> Result<usize, Refusal> {
     let mut record = account::record(txn, account)?;
     let mut taken = 0;
     for manifest in manifests {
         let (mut app, _) =
-            account::app_or_new(txn, account, &mut record, &manifest.app, PUT_BACK_APPS)?;
+            account::app_or_new(txn, account, &mut record, &manifest.app, limits.apps)?;
         let prefix = account::prefix(account, &app);
         let held = head(txn, prefix, manifest.replica)?;
         if held.is_some_and(|held| held.n >= manifest.mark.n) {
             continue;
         }
-        put(txn, prefix, manifest)?;
+        put(txn, &mut record, &mut app, (prefix, manifest), limits)?;
         app.version = open::next_number(txn)?;
         account::put_app(txn, account, &manifest.app, &app)?;
         account::put(txn, account, &record)?;

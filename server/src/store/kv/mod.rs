@@ -33,7 +33,7 @@ use tokio::sync::oneshot;
 pub use self::open::{OnFailure, OpenError, Start};
 use super::{
     AccountRow, ChainAppend, ChainPage, EpochRow, HeadersPage, HeadersRead, Invite, NewAccount,
-    NewManifest, Page, Pull, Push, Pushed, Refusal, Reply, Store, StoreFault, Usage,
+    NewManifest, Page, Pull, Push, PushLimits, Pushed, Refusal, Reply, Store, StoreFault, Usage,
 };
 use crate::clock::Millis;
 use crate::cursor::Timeline;
@@ -177,8 +177,13 @@ impl Store for KvStore {
         Box::pin(self.read(move |kv| manifest::of_device(kv, account, device)))
     }
 
-    fn put_manifests(&self, account: AccountId, manifests: Vec<NewManifest>) -> Reply<'_, usize> {
-        Box::pin(self.write(move |txn| manifest::put_back(txn, account, &manifests)))
+    fn put_manifests(
+        &self,
+        account: AccountId,
+        manifests: Vec<NewManifest>,
+        limits: PushLimits,
+    ) -> Reply<'_, usize> {
+        Box::pin(self.write(move |txn| manifest::put_back(txn, account, &manifests, limits)))
     }
 
     fn apps(&self, account: AccountId) -> Reply<'_, Vec<AppHead>> {

@@ -228,7 +228,7 @@ impl Writing<'_, '_> {
 
     /// Writes a manifest without blobs.
     fn write_manifest(&mut self) -> Result<(), Refusal> {
-        manifest::put(self.txn, self.prefix, &self.push.manifest)?;
+        self.put_manifest()?;
         self.app.version = open::next_number(self.txn)?;
         self.put_rows()
     }
@@ -282,7 +282,7 @@ impl Writing<'_, '_> {
             let bytes = before.bytes.saturating_add(added.bytes);
             self.txn.put(table::USAGE, key, UsageRecord { blobs, bytes }.encode())?;
         }
-        manifest::put(self.txn, self.prefix, &self.push.manifest)?;
+        self.put_manifest()?;
         self.app.head = position;
         self.app.received = received;
         self.app.version = number;
@@ -303,6 +303,11 @@ impl Writing<'_, '_> {
             return Err(Refusal::Quota("blobs"));
         }
         Ok(())
+    }
+
+    fn put_manifest(&mut self) -> Result<(), Refusal> {
+        let manifest = (self.prefix, &self.push.manifest);
+        manifest::put(self.txn, &mut self.account, &mut self.app, manifest, self.push.limits)
     }
 
     fn put_rows(&mut self) -> Result<(), Refusal> {

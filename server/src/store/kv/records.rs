@@ -57,6 +57,8 @@ pub(crate) struct AccountRecord {
     /// Number of the next app.
     pub(crate) next_app: u32,
     pub(crate) apps: u32,
+    /// Bytes of its chain and key ring.
+    pub(crate) chain_bytes: u64,
     /// The account is being removed: for everybody it is gone.
     pub(crate) removing: bool,
 }
@@ -69,6 +71,7 @@ impl Row for AccountRecord {
         writer.u64(row.head.index.0).raw(&row.head.hash.0).u32(row.epoch.0).u64(row.created.0);
         writer.u8(u8::from(row.suspended) | u8::from(self.removing) << 1);
         writer.u64(row.bytes).u64(row.blobs).u32(self.next_app).u32(self.apps);
+        writer.u64(self.chain_bytes);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -80,7 +83,8 @@ impl Row for AccountRecord {
         let suspended = flags & 1 != 0;
         let row = AccountRow { head, epoch, created, suspended, bytes, blobs };
         let (next_app, apps) = (reader.u32("next app")?, reader.u32("apps")?);
-        Ok(Self { row, next_app, apps, removing: flags & 2 != 0 })
+        let chain_bytes = reader.u64("chain bytes")?;
+        Ok(Self { row, next_app, apps, chain_bytes, removing: flags & 2 != 0 })
     }
 }
 
@@ -94,6 +98,8 @@ pub(crate) struct AppRecord {
     /// When the last push was received: never falls, so that `since` is a position.
     pub(crate) received: Millis,
     pub(crate) lanes: u32,
+    /// Replicas that have a manifest.
+    pub(crate) replicas: u32,
     /// The counter at its last change of any kind.
     pub(crate) version: u64,
 }
@@ -103,7 +109,7 @@ impl Row for AppRecord {
 
     fn write(&self, writer: &mut Writer) {
         writer.u32(self.number).u64(self.head.0).u64(self.received.0);
-        writer.u32(self.lanes).u64(self.version);
+        writer.u32(self.lanes).u32(self.replicas).u64(self.version);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -112,6 +118,7 @@ impl Row for AppRecord {
             head: Position(reader.u64("head")?),
             received: Millis(reader.u64("received")?),
             lanes: reader.u32("lanes")?,
+            replicas: reader.u32("replicas")?,
             version: reader.u64("version")?,
         })
     }
@@ -214,15 +221,24 @@ impl Row for LaneRecord {
     }
 }
 
-impl Row for ManifestMark {
+/// The newest manifest of a replica, without its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ManifestRecord {
+    pub(crate) mark: ManifestMark,
+    /// Bytes of the manifest.
+    pub(crate) size: u32,
+}
+
+impl Row for ManifestRecord {
     const WHAT: &'static str = "manifest head";
 
     fn write(&self, writer: &mut Writer) {
-        writer.u64(self.n.0).raw(&self.hash.0);
+        writer.u64(self.mark.n.0).raw(&self.mark.hash.0).u32(self.size);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { n: ManifestNumber(reader.u64("n")?), hash: reader.hash()? })
+        let mark = ManifestMark { n: ManifestNumber(reader.u64("n")?), hash: reader.hash()? };
+        Ok(Self { mark, size: reader.u32("size")? })
     }
 }
 
@@ -316,13 +332,21 @@ mod tests {
             bytes: 6,
             blobs: 7,
         };
-        same(AccountRecord { row, next_app: 8, apps: 7, removing: true });
-        same(AppRecord { number: 1, head: Position(2), received: Millis(3), lanes: 4, version: 5 });
+        same(AccountRecord { row, next_app: 8, apps: 7, chain_bytes: 9, removing: true });
+        same(AppRecord {
+            number: 1,
+            head: Position(2),
+            received: Millis(3),
+            lanes: 4,
+            replicas: 6,
+            version: 5,
+        });
         let replica = Replica { device: DeviceId([2; 16]), incarnation: Incarnation([4; 8]) };
         same(TagRecord { replica, seq: Seq(1), hash: Hash([2; 32]), size: 3 });
         let lane = LaneHead { seq: Seq(1), hash: Hash([2; 32]) };
         same(LaneRecord { head: lane, position: Position(4) });
-        same(ManifestMark { n: ManifestNumber(1), hash: Hash([2; 32]) });
+        let mark = ManifestMark { n: ManifestNumber(1), hash: Hash([2; 32]) };
+        same(ManifestRecord { mark, size: 3 });
         same(UsageRecord { blobs: 1, bytes: 2 });
         same(PullRecord { position: Position(1), at: Millis(2) });
         same(Invite { created: Millis(1), expires: Millis(2), note: "for Ada".to_owned() });

@@ -51,7 +51,7 @@ async fn filled(blobs: u64) -> KvStore {
             chain: HEAD,
             bytes: vec![9],
         };
-        let limits = PushLimits { bytes: None, blobs: None, apps: 9, lanes: 9 };
+        let limits = PushLimits { bytes: None, blobs: None, apps: 9, lanes: 9, replicas: 9 };
         let push = Push {
             account: ACCOUNT,
             chain: HEAD,

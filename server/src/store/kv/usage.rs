@@ -8,7 +8,7 @@ use tidings_wire::{AccountId, AppId};
 
 use super::keys::{self, Prefix};
 use super::records::{self, AppRecord, PullRecord, Row as _, UsageRecord, damaged};
-use super::{KvStore, account, table};
+use super::{KvStore, account, manifest, table};
 use crate::clock::Millis;
 use crate::store::{Refusal, Usage};
 
@@ -105,8 +105,13 @@ impl KvStore {
         }
         let job = move |txn: &mut tidings_kv::Txn<'_>| -> Result<(), Refusal> {
             let Some(app) = account::app(txn, account, &pull.app_id)? else { return Ok(()) };
+            let prefix = account::prefix(account, &app);
+            // Only those that have said that they exist: rows must not grow by asking.
+            if manifest::head(txn, prefix, replica)?.is_none() {
+                return Ok(());
+            }
             let record = PullRecord { position: pull.position, at: Millis(pull.at_ms) };
-            let key = account::prefix(account, &app).replica(replica);
+            let key = prefix.replica(replica);
             Ok(txn.put(table::PULLS, key, record.encode())?)
         };
         self.kv.submit(Durability::Relaxed, job, |result: Result<(), CommitError<Refusal>>| {
