@@ -405,9 +405,15 @@ async fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
             }
         });
     }
+    // The last row of all tells the reader that nothing more comes.
+    let mut ending = tokio::task::JoinSet::new();
+    let last_writer = std::sync::Arc::clone(&daemon);
+    ending.spawn(async move {
+        writers.join_all().await;
+        row(&last_writer, "last", 0).await;
+    });
     let mut rows = std::collections::BTreeMap::new();
     let mut last = 0_u64;
-    let mut end = None;
     'done: for round in 1.. {
         let call =
             daemon.get(&format!("{TABLE}/stream")).header("last-event-id", &last.to_string());
@@ -415,10 +421,6 @@ async fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
         stream.event().await;
         // A different number of events each time, so that it breaks off anywhere.
         for _ in 0..(round * 7) % 23 + 1 {
-            if end.is_none() && writers.is_empty() {
-                end = Some(row(&daemon, "last", 0).await);
-            }
-            while writers.try_join_next().is_some() {}
             let got = stream.event().await;
             if got.name == "resync" {
                 assert_eq!((last, got.text("reason")), (0, "backfill_expired"));
@@ -431,7 +433,7 @@ async fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
                 "delete" => rows.remove(got.text("row_id")),
                 _ => rows.insert(got.text("row_id").to_owned(), got.data["record"]["n"].clone()),
             };
-            if Some(last) == end {
+            if got.text("row_id") == "last" {
                 break 'done;
             }
         }
@@ -440,6 +442,7 @@ async fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
     let records = table["records"].as_array().unwrap().iter();
     let stored = records.map(|row| (row["id"].as_str().unwrap().to_owned(), row["n"].clone()));
     assert_eq!(rows, stored.collect());
+    ending.join_all().await;
     let daemon = std::sync::Arc::into_inner(daemon).unwrap();
     daemon.stop().await;
 }

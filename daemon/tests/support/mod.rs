@@ -246,13 +246,18 @@ pub struct Stream {
 impl Stream {
     /// The next event; none if the stream has ended.
     pub async fn next(&mut self) -> Option<Event> {
+        // Heartbeats do not count.
+        soon("an event", self.next_event()).await
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
         loop {
             while let Some(item) = self.reader.next_item().unwrap() {
                 if let Item::Event(event) = item {
                     return Some(event);
                 }
             }
-            let frame = soon("an event", self.body.frame()).await?.unwrap();
+            let frame = self.body.frame().await?.unwrap();
             if let Ok(data) = frame.into_data() {
                 self.raw.extend_from_slice(&data);
                 self.reader.feed(&data);
