@@ -17,6 +17,8 @@ mod report;
 mod settings;
 mod start;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use self::account::{LinkError, SetupRequest};
 pub use self::driver::Driver;

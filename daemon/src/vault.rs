@@ -23,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tidings_crypto::Keyring;
 use tidings_proof::{Chain, SignedEntry};
+use tokio::sync::Mutex;
 
 use crate::store::{Durability, Store, StoreError};
 
@@ -36,6 +37,8 @@ pub struct Vault {
 struct Shared {
     store: Store,
     keystore: Keystore,
+    /// One extension of the chain at a time.
+    extending: Mutex<()>,
     /// Keys, chain and account of this moment; none without an account or while locked.
     unlocked: RwLock<Option<Arc<Unlocked>>>,
 }
@@ -43,7 +46,14 @@ struct Shared {
 impl Vault {
     /// A vault over the store; `keystore` says where secrets can lie.
     pub fn new(store: Store, keystore: Keystore) -> Self {
-        Self { shared: Arc::new(Shared { store, keystore, unlocked: RwLock::new(None) }) }
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                keystore,
+                extending: Mutex::new(()),
+                unlocked: RwLock::new(None),
+            }),
+        }
     }
 
     /// The account as stored; none before there is one.
@@ -51,7 +61,7 @@ impl Vault {
     /// # Errors
     /// The store cannot be read.
     pub async fn account(&self) -> Result<Option<AccountRecord>, StoreError> {
-        self.shared.store.read(|view| account::read(view)).await
+        self.shared.store.read(account::read).await
     }
 
     /// Reads account, chain and secrets, and unlocks the vault with them. False without an
@@ -133,25 +143,35 @@ impl Vault {
     /// The store does not take it.
     pub async fn forget_joining(&self) -> Result<(), VaultError> {
         if self.account().await?.is_some_and(|record| record.joining) {
-            self.shared.store.write(Durability::Synced, |txn| account::clear(txn)).await?;
+            self.shared.store.write(Durability::Synced, account::clear).await?;
             *self.shared.unlocked.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
         Ok(())
     }
 
-    /// Takes new entries of the chain, each verified against the pinned one, durably.
+    /// Takes new entries of the chain, each verified against the pinned one, durably. Entries that
+    /// are in it already are passed over: two readers may bring the same.
     ///
     /// # Errors
     /// An entry does not fit: then nothing changes.
     pub async fn extend_chain(&self, entries: Vec<SignedEntry>) -> Result<Chain, VaultError> {
+        let _one = self.shared.extending.lock().await;
         let current = self.unlocked().ok_or(VaultError::Locked)?;
         let mut chain = current.chain.clone();
-        for entry in &entries {
-            chain.extend(entry).map_err(VaultError::Chain)?;
+        let mut new = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if chain.hash_at(entry.entry.index) == Some(entry.entry.hash()) {
+                continue;
+            }
+            chain.extend(&entry).map_err(VaultError::Chain)?;
+            new.push(entry);
+        }
+        if new.is_empty() {
+            return Ok(chain);
         }
         self.shared
             .store
-            .write(Durability::Synced, move |txn| account::write_chain(txn, &entries))
+            .write(Durability::Synced, move |txn| account::write_chain(txn, &new))
             .await?;
         self.change(|unlocked| unlocked.chain = chain.clone());
         Ok(chain)

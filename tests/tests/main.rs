@@ -9,9 +9,13 @@
 
 mod demo;
 mod direction;
+mod evil;
 mod facts;
 mod field;
 mod house;
 mod licences;
+mod sync_copies;
+mod sync_linking;
+mod sync_rows;
 mod upgrade;
 mod verbs;

@@ -153,7 +153,8 @@ pub(super) async fn create(
     };
     let given = self::answer(&record);
     let (device, name) = (record.device, record.name.clone());
-    shared.vault.found(record, secrets, vec![genesis.entry]).await?;
+    shared.vault.found(record.clone(), secrets, vec![genesis.entry]).await?;
+    shared.show_account(&record);
     // A name is a comfort: without it the account works all the same.
     if let Err(error) = name_device(&shared.vault, &client, device, &name).await {
         tracing::warn!(%error, "this computer's name could not be told to the account");

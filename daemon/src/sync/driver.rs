@@ -84,11 +84,7 @@ impl Driver {
             return super::pairing::resume(shared, &unlocked).await.map(|()| None);
         }
         let record = &unlocked.record;
-        shared.status.change(|status| {
-            status.account = Some(record.account);
-            status.device = Some(record.device);
-            status.server = Some(record.url.clone());
-        });
+        shared.show_account(record);
         let client =
             remote::client(record, shared.settings.timeouts).map_err(|error| error.to_string())?;
         let start = tasks::read_start(shared, Arc::clone(&unlocked))

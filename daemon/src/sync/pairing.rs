@@ -23,10 +23,10 @@ use tokio::time::Instant;
 
 use super::account::{
     LinkError, Prepared, SetupRequest, answer, device_info, name_device, prepare, read_chain,
-    read_whole_chain, request,
+    read_keyring, read_whole_chain, request,
 };
 use super::remote::{client, client_of};
-use super::tasks::{decode64, encode64};
+use super::tasks::{decode64, encode64, token};
 use super::{Shared, records};
 use crate::clock::utc;
 use crate::store::{Durability, StoreError};
@@ -201,6 +201,18 @@ async fn finish(
     }
     record.joining = false;
     shared.vault.joined(record.clone()).await?;
+    shared.show_account(&record);
+    // What the account is called and holds can be read at once; if not, the driver tries again.
+    if let Some(unlocked) = shared.vault.unlocked() {
+        match token(shared, &unlocked, client).await {
+            Ok((client, _)) => {
+                if let Err(error) = read_keyring(&shared.vault, &client).await {
+                    tracing::debug!(%error, "the key ring could not be read yet");
+                }
+            }
+            Err(failure) => tracing::debug!(?failure, "not signed in yet"),
+        }
+    }
     Ok(answer(&record))
 }
 

@@ -10,7 +10,7 @@ use tidings_wire::{AppId, DeviceId};
 use super::Shared;
 use super::account::device_info;
 use crate::clock::utc;
-use crate::vault::Unlocked;
+use crate::vault::{AccountRecord, Unlocked};
 
 /// What is said while hints do not come through.
 const BUFFERED: &str = "something between here and the server holds its messages back; \
@@ -23,6 +23,15 @@ const CLOCK: &str = "clock_differs";
 const BAD_BLOB: &str = "bad_blob";
 
 impl Shared {
+    /// Tells which account this is.
+    pub(super) fn show_account(&self, record: &AccountRecord) {
+        self.status.change(|status| {
+            status.account = Some(record.account);
+            status.device = Some(record.device);
+            status.server = Some(record.url.clone());
+        });
+    }
+
     /// Tells state, age of the proof and how far each app is.
     pub(super) fn report(&self, engine: &Engine, now: Time) {
         let trouble = || self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();

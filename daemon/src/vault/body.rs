@@ -94,10 +94,21 @@ mod tests {
 
     #[test]
     fn a_bomb_is_stopped_at_the_limit() {
-        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
-        assert!(bomb.len() < 16 << 10);
-        let packed = [&[ZSTD], bomb.as_slice()].concat();
+        use std::io::Write as _;
+
+        let bomb = |window: u32| {
+            let mut encoder = zstd::stream::write::Encoder::new(vec![ZSTD], LEVEL).unwrap();
+            encoder.window_log(window).unwrap();
+            for _ in 0..64 {
+                encoder.write_all(&[0; 1 << 20]).unwrap();
+            }
+            encoder.finish().unwrap()
+        };
+        let packed = bomb(18);
+        assert!(packed.len() < 16 << 10);
         assert_eq!(unpack_body(&packed), Err(BodyProblem::TooLarge));
+        // One that wants a large window is refused before that is allocated.
+        assert_eq!(unpack_body(&bomb(25)), Err(BodyProblem::Damaged));
     }
 
     #[test]

@@ -1,0 +1,460 @@
+//! Freezing, pages, quarantine and new incarnations over real stores and real keys, without a
+//! network: what one replica freezes is handed to another as a page.
+
+use std::sync::Arc;
+
+use minicbor::bytes::ByteVec;
+use tidings_crypto::{DeviceKeys, Keyring, entries, random};
+use tidings_engine::{Engine, EngineConfig, EngineStart, Output, PullOrder, Testimony, Time};
+use tidings_proof::{Chain, SignedManifest};
+use tidings_tables::{Object, RowId, TableName, Value};
+use tidings_wire::local::{LogPosition, Origin};
+use tidings_wire::sync::{Entry, Item, ManifestHead, PullResponse};
+use tidings_wire::{AppId, Epoch, Generation, Position, Seq, ServerId, StartId, limits};
+
+use super::freeze::{self, Freezer};
+use super::gate::Gate;
+use super::{page, quarantine, records, renew, start};
+use crate::clock::Clock;
+use crate::replica::{Operation, Replica, StoredRow, Verb, WriteRequest, outbox};
+use crate::status::Status;
+use crate::store::{Durability, Store, StoreError};
+use crate::vault::{AccountRecord, Keystore, KeystoreKind, Secrets, Unlocked, Vault};
+
+const NOW: i64 = 1_790_000_000_000;
+
+fn app() -> AppId {
+    "notes".parse().unwrap()
+}
+
+/// A computer of an account: replica and unlocked vault.
+struct Computer {
+    replica: Replica,
+    vault: Vault,
+    _dir: tempfile::TempDir,
+}
+
+impl Computer {
+    async fn new(keys: Arc<DeviceKeys>, keyring: Keyring, chain: &[entries::NewEntry]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::memory().unwrap();
+        let keystore = Keystore::new(dir.path().join("keys"), "test");
+        let vault = Vault::new(store.clone(), keystore);
+        let record = AccountRecord {
+            account: keyring.account(),
+            device: keys.id(),
+            server: ServerId([0; 32]),
+            url: "https://example.org".to_owned(),
+            authority: None,
+            keystore: KeystoreKind::File,
+            name: "test".to_owned(),
+            joining: false,
+        };
+        let entries = chain.iter().map(|new| new.entry.clone()).collect();
+        vault.found(record, Secrets { keys, keyring }, entries).await.unwrap();
+        let status = Status::new("test");
+        let replica = Replica::open(store, Clock::manual(NOW), status).unwrap();
+        replica.clock().learn_server_offset(0);
+        Self { replica, vault, _dir: dir }
+    }
+
+    /// Two computers of one account.
+    async fn pair() -> (Self, Self) {
+        let rng = &mut random::system();
+        let (a, b) = (DeviceKeys::generate(rng), DeviceKeys::generate(rng));
+        let mut genesis = entries::genesis(&a, rng).unwrap();
+        let (epoch, secret) = genesis.secret.take().unwrap();
+        let mut keyring = Keyring::new(genesis.chain.account());
+        keyring.insert(&genesis.chain, epoch, secret).unwrap();
+        let co = b.co_sign(genesis.chain.account(), genesis.chain.next_index());
+        let added = entries::add_device(&a, &genesis.chain, &keyring, b.public(), co, rng).unwrap();
+        let chain = [genesis, added];
+        (
+            Self::new(Arc::new(a), keyring.clone(), &chain).await,
+            Self::new(Arc::new(b), keyring, &chain).await,
+        )
+    }
+
+    fn unlocked(&self) -> Arc<Unlocked> {
+        self.vault.unlocked().unwrap()
+    }
+
+    async fn put(&self, table: &str, row: &str, text: &str) -> LogPosition {
+        let operation = Operation {
+            table: TableName::new(table).unwrap(),
+            id: RowId::new(row).unwrap(),
+            verb: Verb::Put(Object::from([("t", Value::from(text))])),
+            condition: None,
+        };
+        let origin = Origin { client: "test".to_owned(), mutation_id: None };
+        let request = WriteRequest { operations: vec![operation], atomic: true, origin };
+        self.replica.write(&app(), request).await.unwrap().position
+    }
+
+    fn text(&self, table: &str, row: &str) -> Option<String> {
+        let (table, row) = (TableName::new(table).unwrap(), RowId::new(row).unwrap());
+        let row: Option<StoredRow> = self
+            .replica
+            .store()
+            .read_blocking(|source| Replica::row(source, &app(), &table, &row))
+            .unwrap();
+        let columns = row?.image()?.columns;
+        Some(columns.get("t")?.to_string().trim_matches('"').to_owned())
+    }
+
+    /// Freezes up to so many bytes of the outbox; whether there was anything.
+    async fn freeze(&self, max_bytes: usize) -> bool {
+        let unlocked = self.unlocked();
+        self.replica
+            .update(&app(), Durability::Synced, move |txn| {
+                let incarnation = Replica::identity(txn)?.incarnation;
+                let (app, testimony) = (app(), Testimony::default());
+                let freezer = Freezer {
+                    unlocked: &unlocked,
+                    app: &app,
+                    incarnation,
+                    testimony: &testimony,
+                    now_ms: NOW,
+                };
+                match freezer.freeze(txn, max_bytes)? {
+                    Some(sealed) => Ok(sealed.store(txn, &app, incarnation)?.is_some()),
+                    None => Ok::<_, freeze::FreezeError>(false),
+                }
+            })
+            .await
+            .unwrap()
+    }
+
+    /// What is frozen: blobs and manifest.
+    fn frozen(&self) -> (Vec<Vec<u8>>, SignedManifest) {
+        self.replica
+            .store()
+            .read_blocking(|source| {
+                let frozen = records::frozen(source, &app())?.unwrap();
+                let manifest = SignedManifest::decode(&frozen.manifest).unwrap();
+                Ok::<_, StoreError>((records::frozen_blobs(source, &app())?, manifest))
+            })
+            .unwrap()
+    }
+
+    async fn settle(&self) {
+        self.replica
+            .update(&app(), Durability::Synced, |txn| {
+                let frozen = records::frozen(txn, &app())?.unwrap();
+                freeze::settle(txn, &app(), frozen.incarnation, frozen.n)
+            })
+            .await
+            .unwrap();
+    }
+
+    fn pending(&self) -> usize {
+        self.replica
+            .store()
+            .read_blocking(|source| outbox::prefix(source, &app(), usize::MAX / 2))
+            .unwrap()
+            .len()
+    }
+
+    fn start(&self) -> EngineStart {
+        let unlocked = self.unlocked();
+        self.replica.store().read_blocking(|source| start::read(source, &unlocked)).unwrap()
+    }
+
+    /// Gives a page to a fresh engine over this store and stores what it makes of it.
+    async fn take(&self, response: PullResponse) -> tidings_engine::PagePlan {
+        let now = Time::from_millis(1);
+        let mut start = self.start();
+        if start.apps.is_empty() {
+            start.apps.push(tidings_engine::AppStart::new(app()));
+        }
+        let mut engine = Engine::new(EngineConfig::default(), 1, start, now);
+        engine.handle_token(now, std::time::Duration::from_secs(900));
+        let order = pull_order(&mut engine);
+        let unlocked = self.unlocked();
+        let opened = page::open_page(&unlocked, &app(), response);
+        let plan = engine.handle_page(now, &order, &opened.facts).unwrap();
+        page::store_page(&self.replica, &unlocked, opened, &plan, NOW).await.unwrap();
+        plan
+    }
+}
+
+fn pull_order(engine: &mut Engine) -> PullOrder {
+    std::iter::from_fn(|| engine.poll_output())
+        .find_map(|order| match order {
+            Output::Pull(order) => Some(order),
+            _ => None,
+        })
+        .unwrap()
+}
+
+/// A page of these entries, each at its own position, with these manifests.
+fn response(chain: &Chain, blobs: Vec<Vec<u8>>, manifests: &[SignedManifest]) -> PullResponse {
+    let entries = (1..).zip(blobs).map(|(at, blob)| Entry {
+        position: Position(at),
+        received_ms: 0,
+        item: Item::Blob(blob.into()),
+    });
+    let entries: Vec<Entry> = entries.collect();
+    let position = Position(entries.len() as u64);
+    PullResponse {
+        generation: Generation([1; 8]),
+        start: StartId([1; 8]),
+        reset: None,
+        entries,
+        cursor: ByteVec::from(vec![1]),
+        position,
+        part: 0,
+        has_more: false,
+        head: position,
+        manifest_heads: manifests
+            .iter()
+            .map(|signed| ManifestHead {
+                device: signed.manifest.replica.device,
+                incarnation: signed.manifest.replica.incarnation,
+                n: signed.manifest.n,
+                hash: signed.manifest.hash(),
+            })
+            .collect(),
+        manifests: manifests.iter().map(|signed| signed.encode().into()).collect(),
+        anchors: Vec::new(),
+        chain: chain.head(),
+        epoch: Epoch(0),
+        now_ms: NOW as u64,
+    }
+}
+
+#[tokio::test]
+async fn what_one_freezes_another_applies() {
+    let (a, b) = Computer::pair().await;
+    a.put("t", "1", "first").await;
+    a.put("t", "1", "second").await;
+    a.put("u", "1", "other table").await;
+    assert!(a.freeze(limits::PUSH_BODY).await);
+    let (blobs, manifest) = a.frozen();
+    assert_eq!(blobs.len(), 2, "a blob per table");
+    assert_eq!(manifest.manifest.lanes.len(), 2);
+    assert_eq!(manifest.manifest.n.0, 1);
+    let plan = b.take(response(&a.unlocked().chain, blobs, &[manifest])).await;
+    assert_eq!(plan.apply.len(), 2);
+    assert_eq!(b.text("t", "1").as_deref(), Some("second"));
+    assert_eq!(b.text("u", "1").as_deref(), Some("other table"));
+    let start = b.start();
+    assert_eq!(start.apps[0].lanes.len(), 2);
+    assert_eq!(start.apps[0].manifests.len(), 1);
+    assert!(start.apps[0].record.complete);
+}
+
+#[tokio::test]
+async fn frozen_bytes_never_change_and_go_with_the_answer() {
+    let (a, _) = Computer::pair().await;
+    a.put("t", "1", "first").await;
+    assert!(a.freeze(limits::PUSH_BODY).await);
+    let before = a.frozen();
+    a.put("t", "2", "later").await;
+    assert!(a.freeze(limits::PUSH_BODY).await, "what is frozen already");
+    assert_eq!(a.frozen(), before);
+    assert_eq!(a.pending(), 2);
+    a.settle().await;
+    assert_eq!(a.pending(), 1);
+    assert!(a.freeze(limits::PUSH_BODY).await);
+    let (_, manifest) = a.frozen();
+    assert_eq!(manifest.manifest.n.0, 2);
+    assert_eq!(manifest.manifest.lanes.values().next().unwrap().seq, Seq(2));
+    a.settle().await;
+    assert!(!a.freeze(limits::PUSH_BODY).await, "nothing is left");
+}
+
+#[tokio::test]
+async fn a_push_takes_whole_transactions_up_to_its_size() {
+    let (a, _) = Computer::pair().await;
+    for row in 0..10 {
+        a.put("t", &format!("{row}"), &"x".repeat(1_000)).await;
+    }
+    assert!(a.freeze(3_500).await);
+    a.settle().await;
+    assert_eq!(a.pending(), 7);
+    assert!(a.freeze(1).await, "one at least");
+    a.settle().await;
+    assert_eq!(a.pending(), 6);
+}
+
+#[tokio::test]
+async fn a_new_manifest_covers_the_same_blobs() {
+    let (a, _) = Computer::pair().await;
+    a.put("t", "1", "first").await;
+    a.freeze(limits::PUSH_BODY).await;
+    let (blobs, old) = a.frozen();
+    let unlocked = a.unlocked();
+    let n = a
+        .replica
+        .update(&app(), Durability::Synced, move |txn| {
+            let incarnation = Replica::identity(txn)?.incarnation;
+            let (app, testimony) = (app(), Testimony::default());
+            let (unlocked, testimony) = (&*unlocked, &testimony);
+            let freezer = Freezer { unlocked, app: &app, incarnation, testimony, now_ms: NOW };
+            freezer.resign(txn)
+        })
+        .await
+        .unwrap();
+    assert_eq!(n.unwrap().0, 2);
+    let (same, new) = a.frozen();
+    assert_eq!(same, blobs);
+    assert_eq!(new.manifest.lanes, old.manifest.lanes);
+}
+
+#[tokio::test]
+async fn an_idle_device_freezes_in_the_writes_own_transaction() {
+    let (a, _) = Computer::pair().await;
+    let gate = Arc::new(Gate::new(a.vault.clone(), a.replica.clock().clone()));
+    a.replica.set_freeze_hook(Gate::hook(&gate));
+    a.put("t", "1", "gate closed").await;
+    assert_eq!(gate.take_written(), [(app(), None)].into());
+    gate.open([(app(), Testimony::default())].into());
+    a.put("t", "2", "gate open").await;
+    a.put("t", "3", "gate used").await;
+    let written = gate.take_written();
+    assert_eq!(written.get(&app()).unwrap().unwrap().0, 1);
+    let (blobs, _) = a.frozen();
+    assert_eq!(blobs.len(), 1);
+    a.settle().await;
+    assert_eq!(a.pending(), 1, "the first two were frozen together");
+}
+
+#[tokio::test]
+async fn what_does_not_verify_or_open_is_kept_and_counted_and_the_rest_applied() {
+    let (a, b) = Computer::pair().await;
+    let mut blobs = Vec::new();
+    for row in 1..=5 {
+        a.put("t", &row.to_string(), &format!("row {row}")).await;
+        a.freeze(limits::PUSH_BODY).await;
+        blobs.extend(a.frozen().0);
+        a.settle().await;
+    }
+    let whole = blobs.clone();
+    // A flipped byte in the signed header, one in the sealed body, and a swap of two bodies.
+    blobs[1][20] ^= 1;
+    let middle = blobs[3].len() / 2;
+    blobs[3][middle] ^= 1;
+    let plan = b.take(response(&a.unlocked().chain, blobs, &[])).await;
+    assert_eq!(plan.quarantine, [1, 3]);
+    for (row, text) in [(1, true), (2, false), (3, true), (4, false), (5, true)] {
+        assert_eq!(b.text("t", &row.to_string()).is_some(), text, "row {row}");
+    }
+    assert_eq!(quarantine::count(&b.replica, &app()).await.unwrap(), 2);
+    let start = b.start();
+    assert!(start.apps[0].unplaced.is_empty(), "each explains its hole");
+    // Served whole after all, they are applied.
+    let mut again = response(&a.unlocked().chain, whole, &[]);
+    again.entries.iter_mut().for_each(|entry| entry.position.0 += 10);
+    again.position = Position(15);
+    let plan = b.take(again).await;
+    assert_eq!(plan.apply.len(), 2);
+    assert_eq!(b.text("t", "2").as_deref(), Some("row 2"));
+    assert_eq!(b.text("t", "4").as_deref(), Some("row 4"));
+}
+
+#[tokio::test]
+async fn a_hole_is_staged_over_a_restart_and_closed_by_what_comes() {
+    let (a, b) = Computer::pair().await;
+    let mut blobs = Vec::new();
+    for row in 1..=3 {
+        a.put("t", &row.to_string(), "x").await;
+        a.freeze(limits::PUSH_BODY).await;
+        blobs.extend(a.frozen().0);
+        a.settle().await;
+    }
+    let missing = blobs.remove(1);
+    let chain = a.unlocked().chain.clone();
+    b.take(response(&chain, blobs, &[])).await;
+    assert!(b.text("t", "1").is_some() && b.text("t", "3").is_none());
+    assert_eq!(b.start().apps[0].staged.len(), 1);
+    let mut late = response(&chain, vec![missing], &[]);
+    late.entries[0].position = Position(9);
+    late.position = Position(9);
+    let plan = b.take(late).await;
+    assert_eq!(plan.apply.len(), 2);
+    assert!(b.text("t", "2").is_some() && b.text("t", "3").is_some());
+    assert!(b.start().apps[0].staged.is_empty());
+}
+
+#[tokio::test]
+async fn a_new_incarnation_keeps_outbox_and_rows_and_begins_new_lanes() {
+    let (a, b) = Computer::pair().await;
+    a.put("t", "1", "pushed").await;
+    a.freeze(limits::PUSH_BODY).await;
+    let first = a.frozen().0;
+    a.settle().await;
+    a.put("t", "2", "frozen").await;
+    a.freeze(limits::PUSH_BODY).await;
+    a.put("t", "3", "waiting").await;
+    let before = a.start();
+    renew::renew(&a.replica, &a.unlocked(), false, NOW).await.unwrap();
+    let after = a.start();
+    assert_ne!(after.own.incarnation, before.own.incarnation);
+    let app_start = &after.apps[0];
+    assert!(!app_start.frozen && app_start.outbox);
+    assert_eq!(app_start.own_n.0, 0);
+    // The old lane is known up to what the server took.
+    let (lane, state) = app_start.lanes.first_key_value().unwrap();
+    assert_eq!((lane.replica, state.seq), (before.own, Seq(1)));
+    assert_eq!(a.pending(), 2);
+    a.freeze(limits::PUSH_BODY).await;
+    let (blobs, manifest) = a.frozen();
+    assert_eq!(manifest.manifest.n.0, 1);
+    let all = first.into_iter().chain(blobs).collect();
+    b.take(response(&a.unlocked().chain, all, &[])).await;
+    assert_eq!(b.text("t", "3").as_deref(), Some("waiting"));
+    assert_eq!(b.text("t", "2").as_deref(), Some("frozen"));
+}
+
+#[tokio::test]
+async fn a_refill_queues_every_row_and_says_so_until_it_is_done() {
+    let (a, b) = Computer::pair().await;
+    for row in 0..1_500 {
+        a.put("t", &format!("{row:04}"), "x").await;
+    }
+    while a.freeze(limits::PUSH_BODY).await {
+        a.settle().await;
+    }
+    assert_eq!(a.pending(), 0);
+    renew::renew(&a.replica, &a.unlocked(), true, NOW).await.unwrap();
+    assert_eq!(a.pending(), 2, "two parts");
+    let start = a.start();
+    assert!(!start.apps[0].record.refill);
+    assert!(!start.apps[0].record.lost.is_empty());
+    a.freeze(limits::PUSH_BODY).await;
+    let (blobs, manifest) = a.frozen();
+    b.take(response(&a.unlocked().chain, blobs, &[manifest])).await;
+    assert_eq!(b.text("t", "1499").as_deref(), Some("x"));
+    assert_eq!(b.text("t", "0000").as_deref(), Some("x"));
+}
+
+#[tokio::test]
+async fn the_quarantine_does_not_fill_the_disk() {
+    let (_, b) = Computer::pair().await;
+    let big = limits::BLOB;
+    b.replica
+        .update(&app(), Durability::Synced, move |txn| {
+            for at in 0..200 {
+                let at = records::QuarantineKey { position: Position(at), index: 0 };
+                let bytes = Some(vec![0; big].into());
+                let entry =
+                    records::Quarantined { bytes, place: None, explained: false, at_ms: NOW };
+                // Twice the same counts once.
+                records::put_quarantine(txn, &app(), at, &entry)?;
+                records::put_quarantine(txn, &app(), at, &entry)?;
+            }
+            let total = records::quarantine_total(txn, &app())?;
+            assert_eq!(total.entries, 200);
+            assert!(total.bytes <= 64 << 20, "{}", total.bytes);
+            for at in 0..200 {
+                let at = records::QuarantineKey { position: Position(at), index: 0 };
+                records::delete_quarantine(txn, &app(), at)?;
+            }
+            let total = records::quarantine_total(txn, &app())?;
+            assert_eq!((total.entries, total.bytes), (0, 0));
+            Ok::<_, StoreError>(())
+        })
+        .await
+        .unwrap();
+}
