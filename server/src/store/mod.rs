@@ -326,7 +326,7 @@ pub struct Pushed {
     pub head: Position,
     /// It was there already.
     pub already: bool,
-    /// It was the app's first.
+    /// It was the app's first with blobs.
     pub first_of_app: bool,
     /// The caller's newest manifest that is held now.
     pub manifest: Option<ManifestMark>,

@@ -91,9 +91,9 @@ pub(crate) fn app_or_new(
     record: &mut AccountRecord,
     name: &AppId,
     most: u64,
-) -> Result<(AppRecord, IsNew), Refusal> {
+) -> Result<AppRecord, Refusal> {
     if let Some(app) = app(txn, account, name)? {
-        return Ok((app, IsNew::No));
+        return Ok(app);
     }
     if u64::from(record.apps) >= most {
         return Err(Refusal::Quota("apps"));
@@ -102,14 +102,7 @@ pub(crate) fn app_or_new(
     record.next_app = number.checked_add(1).ok_or(Refusal::Quota("apps"))?;
     record.apps = record.apps.saturating_add(1);
     let (head, received) = (tidings_wire::Position(0), Millis(0));
-    Ok((AppRecord { number, head, received, lanes: 0, replicas: 0, version: 0 }, IsNew::Yes))
-}
-
-/// Whether an app was begun just now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IsNew {
-    Yes,
-    No,
+    Ok(AppRecord { number, head, received, lanes: 0, replicas: 0, version: 0 })
 }
 
 /// What everything of an app begins with.

@@ -120,8 +120,7 @@ pub(crate) fn put_back(
     let mut record = account::record(txn, account)?;
     let mut taken = 0;
     for manifest in manifests {
-        let (mut app, _) =
-            account::app_or_new(txn, account, &mut record, &manifest.app, limits.apps)?;
+        let mut app = account::app_or_new(txn, account, &mut record, &manifest.app, limits.apps)?;
         let prefix = account::prefix(account, &app);
         let held = head(txn, prefix, manifest.replica)?;
         if held.is_some_and(|held| held.n >= manifest.mark.n) {

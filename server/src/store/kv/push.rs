@@ -6,7 +6,7 @@ use tidings_kv::{Reader, Scan, Txn};
 use tidings_proof::{LaneHead, Replica};
 use tidings_wire::{Hash, Position, Seq, TableTag};
 
-use super::account::{self, IsNew};
+use super::account;
 use super::keys::{self, Place, Prefix};
 use super::records::{
     AccountRecord, AppRecord, LaneRecord, LogRecord, Row as _, TagRecord, UsageRecord, damaged,
@@ -78,8 +78,9 @@ struct Writing<'a, 'b> {
 
 fn append(txn: &mut Txn<'_>, push: &Push) -> Result<Outcome, Refusal> {
     let mut account = account::record(txn, push.account)?;
-    let (app, is_new) =
+    let app =
         account::app_or_new(txn, push.account, &mut account, &push.manifest.app, push.limits.apps)?;
+    let first_of_app = app.head == Position(0) && !push.blobs.is_empty();
     let prefix = account::prefix(push.account, &app);
     let mut writing = Writing { txn, push, account, app, prefix };
     let pushed = |writing: &Writing<'_, '_>, position, already| -> Result<Outcome, Refusal> {
@@ -87,7 +88,7 @@ fn append(txn: &mut Txn<'_>, push: &Push) -> Result<Outcome, Refusal> {
             position,
             head: writing.app.head,
             already,
-            first_of_app: is_new == IsNew::Yes,
+            first_of_app: first_of_app && !already,
             manifest: manifest::head(writing.txn, prefix, push.manifest.replica)?,
             chain: writing.account.row.head,
         }))
@@ -112,14 +113,25 @@ fn append(txn: &mut Txn<'_>, push: &Push) -> Result<Outcome, Refusal> {
         writing.write_manifest()?;
         None
     } else {
+        writing.check_heads(&lanes)?;
         Some(writing.write_blobs(lanes)?)
     };
     pushed(&writing, position, false)
 }
 
+/// The lanes that a push goes on with.
+type Moved = BTreeMap<TableTag, MovedLane>;
+
+/// A lane before and after a push.
+#[derive(Debug, Clone, Copy)]
+struct MovedLane {
+    before: Option<LaneRecord>,
+    after: LaneHead,
+}
+
 enum Lanes {
-    /// All blobs follow; the heads of the lanes before them, by tag.
-    Follow(BTreeMap<TableTag, Option<LaneRecord>>),
+    /// All blobs follow.
+    Follow(Moved),
     Below(TableTag, Seq),
 }
 
@@ -156,23 +168,23 @@ impl Writing<'_, '_> {
     fn take_newer_manifest(&mut self) -> Result<(), Refusal> {
         let held = manifest::head(self.txn, self.prefix, self.replica())?;
         let newer = held.is_none_or(|held| held.n < self.push.manifest.mark.n);
-        let fits = newer && self.chain_is_current() && self.check_heads(&BTreeMap::new()).is_ok();
+        let fits = newer && self.chain_is_current() && self.check_heads(&Moved::new()).is_ok();
         if fits { self.write_manifest() } else { Ok(()) }
     }
 
     /// Every blob follows its lane's head.
     fn check_lanes(&self) -> Result<Lanes, Refusal> {
-        let mut before = BTreeMap::new();
-        let mut heads: BTreeMap<TableTag, LaneHead> = BTreeMap::new();
+        let mut moved = Moved::new();
         for blob in &self.push.blobs {
-            let head = match heads.get(&blob.tag) {
-                Some(head) => *head,
+            let lane = match moved.get(&blob.tag) {
+                Some(lane) => *lane,
                 None => {
-                    let lane = self.lane(blob.tag)?;
-                    before.insert(blob.tag, lane);
-                    lane.map_or(LaneHead::EMPTY, |lane| lane.head)
+                    let before = self.lane(blob.tag)?;
+                    let after = before.map_or(LaneHead::EMPTY, |lane| lane.head);
+                    MovedLane { before, after }
                 }
             };
+            let head = lane.after;
             if blob.seq.0 > head.seq.0.saturating_add(1) {
                 return Err(Refusal::LaneGap { have: head.seq, sent: blob.seq });
             }
@@ -182,19 +194,17 @@ impl Writing<'_, '_> {
             if blob.seq == head.seq || blob.prev != head.hash {
                 return Err(Refusal::LaneFork);
             }
-            heads.insert(blob.tag, LaneHead { seq: blob.seq, hash: blob.hash });
+            let after = LaneHead { seq: blob.seq, hash: blob.hash };
+            moved.insert(blob.tag, MovedLane { after, ..lane });
         }
-        if !self.push.blobs.is_empty() {
-            self.check_heads(&heads)?;
-        }
-        Ok(Lanes::Follow(before))
+        Ok(Lanes::Follow(moved))
     }
 
     /// The manifest names its replica's lanes as they are once `moved` are in.
-    fn check_heads(&self, moved: &BTreeMap<TableTag, LaneHead>) -> Result<(), Refusal> {
+    fn check_heads(&self, moved: &Moved) -> Result<(), Refusal> {
         let mut named: BTreeSet<TableTag> = BTreeSet::new();
-        for (tag, head) in moved {
-            if self.push.manifest.lanes.get(tag) != Some(head) {
+        for (tag, lane) in moved {
+            if self.push.manifest.lanes.get(tag) != Some(&lane.after) {
                 return Err(Refusal::ManifestHeads);
             }
             named.insert(*tag);
@@ -234,11 +244,8 @@ impl Writing<'_, '_> {
     }
 
     /// Writes blobs and manifest under the next position.
-    fn write_blobs(
-        &mut self,
-        mut lanes: BTreeMap<TableTag, Option<LaneRecord>>,
-    ) -> Result<Position, Refusal> {
-        let begun = lanes.values().filter(|lane| lane.is_none()).count();
+    fn write_blobs(&mut self, moved: Moved) -> Result<Position, Refusal> {
+        let begun = moved.values().filter(|lane| lane.before.is_none()).count();
         self.app.lanes = self.app.lanes.saturating_add(u32::try_from(begun).unwrap_or(u32::MAX));
         if begun > 0 && u64::from(self.app.lanes) > self.push.limits.lanes {
             return Err(Refusal::Quota("tables"));
@@ -249,28 +256,32 @@ impl Writing<'_, '_> {
         // A clock that was set back must not make `since` miss what came later.
         let received = self.push.now.max(self.app.received);
         let mut usage: BTreeMap<TableTag, UsageRecord> = BTreeMap::new();
+        // Where each lane's last blob stands by now.
+        let mut last: BTreeMap<TableTag, Position> = BTreeMap::new();
         for (index, blob) in self.push.blobs.iter().enumerate() {
             let index = u16::try_from(index).map_err(|_| damaged("push", "too many blobs"))?;
             let place = Place { position, index };
-            let lane = lanes.entry(blob.tag).or_default();
-            let before = lane.map_or(Position(0), |lane| lane.position);
+            let before = match last.insert(blob.tag, position) {
+                Some(before) => before,
+                None => moved
+                    .get(&blob.tag)
+                    .and_then(|lane| lane.before)
+                    .map_or(Position(0), |lane| lane.position),
+            };
             let log = LogRecord::encoded(received, before, &blob.bytes);
             self.txn.put(table::LOG, self.prefix.log(place), log)?;
             let size = u32::try_from(blob.bytes.len()).unwrap_or(u32::MAX);
             let replica = self.push.manifest.replica;
             let tagged = TagRecord { replica, seq: blob.seq, hash: blob.hash, size };
             self.txn.put(table::TAGS, self.prefix.tagged(blob.tag, place), tagged.encode())?;
-            let head = LaneHead { seq: blob.seq, hash: blob.hash };
-            *lane = Some(LaneRecord { head, position });
             let used = usage.entry(blob.tag).or_default();
             used.blobs += 1;
             used.bytes += u64::from(size);
         }
-        for (tag, lane) in lanes {
-            if let Some(lane) = lane {
-                let key = self.prefix.lane(self.replica(), tag);
-                self.txn.put(table::LANES, key, lane.encode())?;
-            }
+        for (tag, lane) in moved {
+            let key = self.prefix.lane(self.replica(), tag);
+            let record = LaneRecord { head: lane.after, position };
+            self.txn.put(table::LANES, key, record.encode())?;
         }
         for (tag, added) in usage {
             let key = self.prefix.tag(tag);
