@@ -120,7 +120,7 @@ fn normalised(text: &str) -> String {
                 word if word.len() == 32 && word.chars().all(|c| c.is_ascii_hexdigit()) => {
                     "ACCOUNT".to_owned()
                 }
-                word if word.splitn(2, '-').next().is_some_and(|n| n.parse::<u32>().is_ok())
+                word if word.split('-').next().is_some_and(|n| n.parse::<u32>().is_ok())
                     && word.matches('-').count() == 3 =>
                 {
                     "CODE".to_owned()
