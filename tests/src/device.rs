@@ -148,6 +148,22 @@ impl Device {
         self.process = Some(process);
     }
 
+    /// Waits for a daemon in this home that somebody else started.
+    ///
+    /// # Panics
+    /// It does not answer.
+    pub(crate) async fn adopt(&mut self) {
+        let (home, socket) = (self.home(), self.socket());
+        let what = format!("{} answers", self.name);
+        let client = eventually(&what, DEADLINE, async || owner(&home, &socket).await).await;
+        self.client = Some(client);
+    }
+
+    /// The settings of the next start.
+    pub(crate) fn settings(&self) -> &[String] {
+        &self.settings
+    }
+
     /// Stops the daemon in order.
     ///
     /// # Panics

@@ -18,7 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidings_wire::sync::{MEDIA_TYPE, PullResponse};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -35,6 +35,9 @@ pub enum Act {
     Alter(Alter),
     /// This answers: a status and a body of some media type.
     Answer(u16, &'static str, Bytes),
+    /// This answers: a status, a media type, a beginning, and then the same piece for ever; the
+    /// length that it announces, if it does.
+    Endless(u16, &'static str, &'static [u8], &'static [u8], Option<u64>),
     /// A stream of Server-Sent Events, fed by the test; it ends when the sender goes.
     Stream(mpsc::UnboundedReceiver<Bytes>),
     /// The connection is cut.
@@ -92,6 +95,8 @@ struct Shared {
     client: Client<HttpConnector, Incoming>,
     script: Mutex<Script>,
     seen: Mutex<Vec<Seen>>,
+    /// Rises with each cut; a connection of an older life ends.
+    life: watch::Sender<u64>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -113,6 +118,7 @@ impl Front {
             client: Client::builder(TokioExecutor::new()).build_http(),
             script: Mutex::new(Arc::new(|_| Act::Pass)),
             seen: Mutex::default(),
+            life: watch::channel(0).0,
         });
         #[expect(clippy::disallowed_methods, reason = "the front owns this task and aborts it")]
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -127,6 +133,11 @@ impl Front {
     /// Says from now on what to do with each request.
     pub fn script(&self, script: impl Fn(&Parts) -> Act + Send + Sync + 'static) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
+    }
+
+    /// Cuts every connection; new ones are taken.
+    pub fn cut(&self) {
+        self.shared.life.send_modify(|life| *life += 1);
     }
 
     /// The requests so far whose line begins with this.
@@ -149,12 +160,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         // Pieces of an answer go out as they come.
         let _ = stream.set_nodelay(true);
         let shared = Arc::clone(&shared);
+        let mut life = shared.life.subscribe();
+        let born = *life.borrow();
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&shared), request));
-            // A connection that breaks, or is cut by a script, is what the front is for.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let serving = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service);
+            // A connection that breaks, or is cut by a test, is what the front is for.
+            tokio::select! {
+                _ = serving => {}
+                _ = life.wait_for(|life| *life != born) => {}
+            }
         });
         while connections.try_join_next().is_some() {}
     }
@@ -183,6 +199,16 @@ async fn answer(
             response(200, MEDIA_TYPE, body)
         }
         Act::Answer(status, media_type, bytes) => response(status, media_type, full(bytes)),
+        Act::Endless(status, media_type, beginning, piece, length) => {
+            let pieces = std::iter::once(beginning).chain(std::iter::repeat(piece));
+            let frames = pieces.map(|piece| Ok(Frame::data(Bytes::from_static(piece))));
+            let body = StreamBody::new(tokio_stream::iter(frames)).boxed_unsync();
+            let mut response = response(status, media_type, body)?;
+            if let Some(length) = length {
+                response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+            }
+            Ok(response)
+        }
         Act::Stream(feed) => response(200, "text/event-stream", fed(feed)),
         Act::Cut => Err(Cut),
     }

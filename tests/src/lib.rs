@@ -16,6 +16,7 @@ pub mod feed;
 pub mod front;
 pub mod hand;
 pub mod house;
+pub mod inside;
 pub mod process;
 pub mod programs;
 pub mod proxy;
