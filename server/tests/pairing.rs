@@ -42,7 +42,7 @@ async fn two_sides_exchange_messages_without_a_token() {
 #[tokio::test]
 async fn mailboxes_end_and_are_bounded() {
     let server = TestServer::start(&[
-        ("pairing.life", "1s"),
+        ("pairing.life", "3s"),
         ("pairing.mailboxes", "2"),
         ("pairing.wait", "200ms"),
     ])

@@ -78,7 +78,7 @@ async fn a_paper_key_does_not_sign_in() {
 
 #[tokio::test]
 async fn calls_need_a_token_that_counts_here_and_now() {
-    let server = TestServer::start(&[("auth.token_life", "2s")]).await;
+    let server = TestServer::start(&[("auth.token_life", "5s")]).await;
     let elsewhere = TestServer::start(&[]).await;
     let a = server.account().await;
     let foreign = elsewhere.account().await;

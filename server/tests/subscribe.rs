@@ -144,7 +144,7 @@ async fn changed_says_nothing_but_that() {
 
 #[tokio::test]
 async fn keepalives_come_and_the_token_ends_the_stream() {
-    let server = TestServer::start(&[("stream.keepalive", "1s"), ("auth.token_life", "3s")]).await;
+    let server = TestServer::start(&[("stream.keepalive", "1s"), ("auth.token_life", "6s")]).await;
     let a = server.account().await;
     let mut stream = Stream::open(&a, "app_id=notes", &[]).await;
     stream.take();
