@@ -59,6 +59,7 @@ pub async fn stream(
         follower,
         beat,
         next_beat: Instant::now() + beat,
+        last: None,
         stopping: api.stopping().clone(),
         ended: false,
     }))
@@ -71,6 +72,8 @@ struct StatusStream {
     follower: watch::Receiver<StatusAnswer>,
     beat: Duration,
     next_beat: Instant,
+    /// When the last event went out.
+    last: Option<Instant>,
     stopping: CancellationToken,
     ended: bool,
 }
@@ -86,12 +89,14 @@ impl Step for StatusStream {
                 if changed.is_err() {
                     return Some((self.end(), self));
                 }
+                // The first event after a pause goes out at once; what follows it too soon waits,
+                // and then says how it is by that time.
+                if let Some(last) = self.last {
+                    tokio::time::sleep_until(last + PACE).await;
+                }
                 let status = self.follower.borrow_and_update().clone();
                 let frame = Frame::new().json(Some("status"), None, &status).ok()?;
-                // The first event after a pause goes out at once; what follows it too soon waits.
-                if self.next_beat > Instant::now() + self.beat.saturating_sub(PACE) {
-                    tokio::time::sleep(PACE).await;
-                }
+                self.last = Some(Instant::now());
                 self.next_beat = Instant::now() + self.beat;
                 Some((frame.finish().into(), self))
             }
