@@ -27,12 +27,11 @@ async fn write(device: &Device, app: &AppId, prefix: &str, numbers: std::ops::Ra
     for number in numbers {
         let row = format!("{prefix}{number:02}");
         let written = device.put(app, "t", &row, &json!({ "n": number })).await;
-        device
-            .status_until("it is pushed", |status| {
-                let found = status.apps.iter().find(|found| found.id == *app);
-                found.is_some_and(|found| found.pushed >= written.position)
-            })
-            .await;
+        eventually("it is pushed", DEADLINE, async || {
+            let pushed = device.app_status(app).await.pushed;
+            if pushed >= written.position { Ok(()) } else { Err(format!("up to {pushed}")) }
+        })
+        .await;
     }
 }
 
