@@ -272,13 +272,20 @@ impl AppSync {
         if std::mem::take(&mut self.record.refill) && !self.record.lost.is_empty() {
             return Follow { renew: Some((RenewCause::ServerLost, true)), missing_apps };
         }
-        Follow { renew: None, missing_apps }
+        let renew = verdict.own_dropped.then_some((RenewCause::Dropped, true));
+        Follow { renew, missing_apps }
     }
 
     /// Notes the server's list of apps, read since manifests named one that it lacked.
     pub(crate) fn confirm_missing(&mut self, apps: &BTreeSet<AppId>) {
         self.missing.retain(|app, _| !apps.contains(app));
         self.missing.values_mut().for_each(|confirmed| *confirmed = true);
+    }
+
+    /// Pulls from the beginning: what is applied stays, and pulling it again changes nothing.
+    pub(crate) fn forget_cursor(&mut self) {
+        self.record.cursor = None;
+        (self.refetch, self.last) = (None, None);
     }
 
     /// Whether blobs of a lane are missing: something waits behind a hole, or its author states

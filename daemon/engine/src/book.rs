@@ -153,6 +153,12 @@ impl Book {
             }
             verdict.missing_apps.extend(fact.manifest.apps.difference(apps).cloned());
         }
+        for (replica, mark) in self.shown.iter().filter(|(replica, _)| **replica != own) {
+            if self.known.get(replica).is_none_or(|fact| fact.manifest.n < mark.n) {
+                let (app, replica) = (self.app.clone(), *replica);
+                verdict.alarms.insert(Alarm::ManifestWithheld { app, replica });
+            }
+        }
         for (replica, floor) in &self.floors {
             match self.shown.get(replica) {
                 _ if lost.contains(replica) => {}
@@ -167,6 +173,7 @@ impl Book {
         verdict.own_newer = own_shown > self.own_n;
         if own_shown < own_acked && !lost.contains(&own) {
             verdict.rollback(&self.app, own);
+            verdict.own_dropped = true;
         }
         if own_shown >= own_acked {
             verdict.level.insert(own);
@@ -186,6 +193,8 @@ pub(crate) struct Verdict {
     pub(crate) level: BTreeSet<Replica>,
     /// The server holds a manifest of ours that this replica never signed.
     pub(crate) own_newer: bool,
+    /// The server shows less of ours than it took.
+    pub(crate) own_dropped: bool,
 }
 
 impl Verdict {

@@ -50,9 +50,19 @@ pub struct Engine {
     /// Waits between new incarnations, so that no server can make this replica take one after the
     /// other.
     renew_backoff: Backoff,
+    /// What the server dropped of what it had taken, and was given again.
+    dropped: Option<Dropped>,
     next_poll: Time,
     alarms: BTreeSet<Alarm>,
     outputs: VecDeque<Output>,
+}
+
+/// Everything was pushed again because the server had dropped some of it. Until the next poll
+/// that is not done once more, and the person is told: the new pushes leave no trace of it.
+#[derive(Debug)]
+struct Dropped {
+    until: Time,
+    alarms: BTreeSet<Alarm>,
 }
 
 /// The bearer token.
@@ -110,6 +120,7 @@ impl Engine {
             in_flight: 0,
             renewing: false,
             renew_backoff: Backoff::default(),
+            dropped: None,
             next_poll,
             alarms: BTreeSet::new(),
             outputs: VecDeque::new(),

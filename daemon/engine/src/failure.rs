@@ -16,6 +16,8 @@ pub enum Failure {
     Busy(Option<Duration>),
     /// The server will not do it, whenever it is asked.
     Refused,
+    /// The server does not know the cursor: it must be pulled from the beginning.
+    Cursor,
 }
 
 /// Why a push was not taken.

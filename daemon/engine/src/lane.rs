@@ -58,7 +58,7 @@ impl LaneState {
     pub(crate) fn advance(&mut self, blob: &BlobFact, position: Position) {
         self.seq = blob.seq;
         self.hash = Some(blob.hash);
-        self.position = self.position.max(position);
+        self.position = position;
         if !blob.opens {
             self.gaps.insert(blob.seq);
         }

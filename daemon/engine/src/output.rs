@@ -50,6 +50,8 @@ pub enum RenewCause {
     ServerLost,
     /// What we froze is below what was compacted.
     Behind,
+    /// The server took pushes of ours and shows less, without admitting that it lost anything.
+    Dropped,
 }
 
 /// Which page to pull.
@@ -97,6 +99,14 @@ pub enum Alarm {
         app: AppId,
         /// The lane.
         lane: LaneKey,
+    },
+    /// The server names a manifest of another replica and does not give it, or gives what does not
+    /// verify: nothing can be judged by it then.
+    ManifestWithheld {
+        /// The app.
+        app: AppId,
+        /// Whose.
+        replica: Replica,
     },
     /// The server shows different histories to different devices.
     Fork {

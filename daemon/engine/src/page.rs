@@ -200,7 +200,9 @@ impl<'a> Judge<'a> {
         position: Position,
     ) -> bool {
         let hole = seq.0.saturating_sub(lane.seq.0).saturating_sub(1);
-        let between = self.plan.unplaced.range(lane.position..=position).copied();
+        // Positions are the server's word: they may run back, and such a range would be none.
+        let from = lane.position.min(position);
+        let between = self.plan.unplaced.range(from..=position).copied();
         let needed = usize::try_from(hole).unwrap_or(usize::MAX);
         let found: Vec<Position> = between.take(needed).collect();
         if found.len() < needed {

@@ -3,7 +3,7 @@
 use tidings_client::ErrorKind;
 use tidings_client::remote::{ClientError, Config, ConfigError, SyncClient, Timeouts, Trust};
 use tidings_engine::{Failure, PushFailure};
-use tidings_wire::Code;
+use tidings_wire::{Code, Problem};
 
 use crate::vault::AccountRecord;
 
@@ -39,6 +39,7 @@ pub fn failure(error: &ClientError) -> Failure {
         ClientError::Problem { problem, retry_after, .. } => match problem.code {
             Code::TokenExpired | Code::TokenInvalid | Code::AuthRequired => Failure::Token,
             Code::DeviceRevoked => Failure::Unlinked,
+            Code::InvalidField if names_cursor(problem) => Failure::Cursor,
             _ if error.kind() == ErrorKind::Retry => Failure::Busy(*retry_after),
             _ => Failure::Refused,
         },
@@ -52,6 +53,13 @@ pub fn failure(error: &ClientError) -> Failure {
         | ClientError::Interrupted(_)
         | ClientError::NotTidings { .. } => Failure::Unreachable,
     }
+}
+
+/// Whether it is the cursor of a pull that the server will not take: it holds keys of its own to
+/// read them, and may have come from a copy that had others.
+fn names_cursor(problem: &Problem) -> bool {
+    let field = problem.details.as_ref().and_then(|details| details.get("field"));
+    field.and_then(|field| field.as_str()) == Some("cursor")
 }
 
 /// What a refused push means.

@@ -6,9 +6,7 @@
 //! goes into the outbox again: merging makes that harmless, and nothing has to be asked of a server
 //! that just showed that it forgets.
 
-use std::collections::BTreeSet;
-
-use tidings_engine::{LaneKey, LaneState};
+use tidings_engine::{LaneKey, LaneState, RenewCause};
 use tidings_kv::Scan;
 use tidings_proof::Replica as ReplicaId;
 use tidings_tables::{RowId, TableName};
@@ -27,6 +25,7 @@ use crate::vault::Unlocked;
 pub(super) async fn renew(
     replica: &Replica,
     unlocked: &Unlocked,
+    cause: RenewCause,
     refill: bool,
     now_ms: i64,
 ) -> Result<(), CommitError<StoreError>> {
@@ -39,7 +38,7 @@ pub(super) async fn renew(
             let mut apps = records::apps(txn)?;
             apps.extend(Replica::apps(txn)?.into_iter().map(|(app, _)| app));
             for app in &apps {
-                retire(txn, app, old, refill)?;
+                retire(txn, app, old, cause, refill)?;
             }
             Replica::new_incarnation(txn)?;
             Ok::<_, StoreError>(apps)
@@ -54,7 +53,13 @@ pub(super) async fn renew(
 }
 
 /// Ends the old incarnation in one app.
-fn retire(txn: &mut Txn<'_>, app: &AppId, old: ReplicaId, refill: bool) -> Result<(), StoreError> {
+fn retire(
+    txn: &mut Txn<'_>,
+    app: &AppId,
+    old: ReplicaId,
+    cause: RenewCause,
+    refill: bool,
+) -> Result<(), StoreError> {
     for (tag, lane) in records::own_lanes(txn, app)? {
         if lane.acked.seq.0 > 0 {
             let key = LaneKey { replica: old, tag };
@@ -67,8 +72,10 @@ fn retire(txn: &mut Txn<'_>, app: &AppId, old: ReplicaId, refill: bool) -> Resul
     (record.cursor, record.start) = (None, None);
     record.refill = refill;
     if refill {
-        let known: BTreeSet<ReplicaId> = records::manifests(txn, app)?.into_keys().collect();
-        record.lost.extend(known);
+        // What a server dropped without admitting it is no excuse for what it shows of others.
+        if cause != RenewCause::Dropped {
+            record.lost.extend(records::manifests(txn, app)?.into_keys());
+        }
         record.lost.insert(old);
     }
     records::put_record(txn, app, &record)

@@ -147,7 +147,7 @@ const CODES: [&str; 7] =
 fn code(alarm: &Alarm) -> &'static str {
     match alarm {
         Alarm::Rollback { .. } => "rollback",
-        Alarm::Withheld { .. } => "withheld",
+        Alarm::Withheld { .. } | Alarm::ManifestWithheld { .. } => "withheld",
         Alarm::Fork { .. } => "fork",
         Alarm::AppWithheld { .. } => "app_withheld",
         Alarm::ChainRollback => "chain_rollback",
@@ -163,6 +163,9 @@ fn message(alarm: &Alarm) -> String {
         }
         Alarm::Withheld { app, .. } => {
             format!("your server is hiding changes of {app} that another computer wrote")
+        }
+        Alarm::ManifestWithheld { app, .. } => {
+            format!("your server keeps back what another computer last said of {app}")
         }
         Alarm::Fork { app, .. } => {
             format!("your server shows your computers different histories of {app}")
@@ -214,6 +217,7 @@ mod tests {
         let all = [
             Alarm::Rollback { app: app.clone(), replica },
             Alarm::Withheld { app: app.clone(), lane },
+            Alarm::ManifestWithheld { app: app.clone(), replica },
             Alarm::Fork { app: app.clone(), replica },
             Alarm::AppWithheld { app: app.clone() },
             Alarm::ChainRollback,

@@ -412,7 +412,7 @@ pub(super) async fn renew(shared: Arc<Shared>, cause: RenewCause, refill: bool) 
     let Some(unlocked) = shared.vault.unlocked() else { return Event::RenewFailed(cause, refill) };
     tracing::info!(?cause, refill, "this replica takes a new incarnation");
     let now = shared.clock.now();
-    if let Err(error) = renew::renew(&shared.replica, &unlocked, refill, now).await {
+    if let Err(error) = renew::renew(&shared.replica, &unlocked, cause, refill, now).await {
         tracing::warn!(%error, "a new incarnation could not be taken");
         return Event::RenewFailed(cause, refill);
     }

@@ -8,7 +8,7 @@ use super::{Engine, instant, wait_asked};
 use crate::app::{Follow, Pull};
 use crate::facts::{ChainVerdict, PageFacts};
 use crate::failure::Failure;
-use crate::output::{Alarm, PullOrder, Purpose};
+use crate::output::{Alarm, PullOrder, Purpose, RenewCause};
 use crate::page;
 use crate::plan::PagePlan;
 use crate::time::Time;
@@ -80,6 +80,7 @@ impl Engine {
         }
         if let Some((cause, refill)) = renew
             && !self.renew(now, cause, refill)
+            && cause == RenewCause::ServerLost
             && let Some(app) = self.apps.get_mut(&name)
         {
             app.record.refill |= refill;
@@ -100,6 +101,9 @@ impl Engine {
                 app.pull = Pull::Idle;
                 app.due |= order.purpose == Purpose::Next || std::mem::take(&mut app.again);
                 let asked = wait_asked(failure);
+                if failure == Failure::Cursor {
+                    app.forget_cursor();
+                }
                 // A token that ran out is renewed first; only a second refusal in a row waits.
                 if failure != Failure::Token || app.pull_backoff.failures() > 0 {
                     app.pull_backoff.fail(now, &self.config, &mut self.jitter, asked);

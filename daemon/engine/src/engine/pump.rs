@@ -1,19 +1,21 @@
 //! Deciding what is due and allowed: called after everything that happened.
 
+use std::collections::BTreeSet;
+
 use tidings_wire::AppId;
 
-use super::Engine;
+use super::{Dropped, Engine};
 use crate::app::Pull;
 use crate::failure::Failure;
 use crate::link::Stream;
-use crate::output::{Output, PullOrder, Purpose, RenewCause};
+use crate::output::{Alarm, Output, PullOrder, Purpose, RenewCause};
 use crate::push::Push;
 use crate::time::Time;
 
 impl Engine {
     /// Starts whatever is due and allowed.
     pub(super) fn pump(&mut self, now: Time) {
-        self.note_alarms();
+        self.note_alarms(now);
         if self.link.blocked(now) || self.renewing {
             return;
         }
@@ -122,6 +124,10 @@ impl Engine {
         if self.renewing {
             return true;
         }
+        // Pushing everything again is a lot of work for a server that may drop it again.
+        if cause == RenewCause::Dropped && self.dropped.is_some() {
+            return false;
+        }
         if !self.renew_backoff.ready(now) {
             let wait = self.renew_backoff.until(now).map(|until| until.since(now));
             for app in self.apps.values_mut().filter(|app| app.push == Push::Ready) {
@@ -130,6 +136,10 @@ impl Engine {
             return false;
         }
         self.renew_backoff.fail(now, &self.config, &mut self.jitter, None);
+        if cause == RenewCause::Dropped {
+            self.dropped =
+                Some(Dropped { until: now.after(self.config.poll), alarms: self.rollbacks() });
+        }
         self.renewing = true;
         self.outputs.push_back(Output::NewIncarnation { cause, refill });
         for app in self.apps.values_mut() {
@@ -151,7 +161,7 @@ impl Engine {
                 self.token.backoff.fail(now, &self.config, &mut self.jitter, None);
                 self.want_account();
             }
-            Some(Failure::Busy(_) | Failure::Refused) | None => {}
+            Some(Failure::Busy(_) | Failure::Refused | Failure::Cursor) | None => {}
         }
     }
 
@@ -196,8 +206,16 @@ impl Engine {
         self.token.expires
     }
 
-    pub(super) fn note_alarms(&mut self) {
+    /// What stands now of servers that show less than they showed.
+    fn rollbacks(&self) -> BTreeSet<Alarm> {
+        let alarms = self.apps.values().flat_map(|app| app.alarms(&self.config));
+        alarms.filter(|alarm| matches!(alarm, Alarm::Rollback { .. })).collect()
+    }
+
+    pub(super) fn note_alarms(&mut self, now: Time) {
+        self.dropped.take_if(|dropped| dropped.until <= now);
         let mut alarms = self.account.alarms.clone();
+        alarms.extend(self.dropped.iter().flat_map(|dropped| dropped.alarms.iter().cloned()));
         for app in self.apps.values() {
             alarms.extend(app.alarms(&self.config));
         }

@@ -246,7 +246,7 @@ impl Bench {
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
         let name = |alarm: &Alarm| match alarm {
             Alarm::Rollback { .. } => "rollback",
-            Alarm::Withheld { .. } => "withheld",
+            Alarm::Withheld { .. } | Alarm::ManifestWithheld { .. } => "withheld",
             Alarm::Fork { .. } => "fork",
             Alarm::AppWithheld { .. } => "app_withheld",
             Alarm::ChainRollback => "chain_rollback",

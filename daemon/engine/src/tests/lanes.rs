@@ -184,3 +184,15 @@ fn what_waited_is_known_after_a_restart() {
     assert_eq!(bench.engine.record(&app("notes")).unwrap().position.0, 4);
     assert!(bench.engine.is_whole(&app("notes")));
 }
+
+#[test]
+fn positions_that_run_back_harm_nothing() {
+    let mut bench = Bench::notes();
+    let lane = lane(other(2), 1);
+    bench.pulled(&page(vec![entry(u64::MAX, blob(lane, 1))]));
+    let plan = bench.pulled(&page(vec![damaged(5), entry(3, blob(lane, 3))]));
+    assert!(plan.apply.is_empty());
+    let plan = bench.pulled(&page(vec![entry(2, blob(lane, 2)), entry(3, blob(lane, 3))]));
+    assert!(!plan.apply.is_empty());
+    assert!(bench.engine.is_whole(&app("notes")));
+}

@@ -100,15 +100,48 @@ fn resets_without_end_are_stopped() {
     assert_eq!(bench.alarms(), ["no_progress"]);
 }
 
+fn renewals(bench: &mut Bench) -> Vec<Output> {
+    let orders = bench.orders().into_iter();
+    orders.filter(|order| matches!(order, Output::NewIncarnation { .. })).collect()
+}
+
 #[test]
-fn a_loss_that_was_not_admitted_is_told() {
+fn a_loss_of_others_that_was_not_admitted_is_told() {
     let mut bench = synced();
-    bench.pulled(&page_with(Vec::new(), vec![manifest(other(2), 1, &[(1, 1)])]));
-    assert!(bench.alarms().contains(&"rollback"));
-    assert_eq!(
-        bench.orders().iter().filter(|o| matches!(o, Output::NewIncarnation { .. })).count(),
-        0
-    );
+    let mut facts = page_with(Vec::new(), vec![manifest(other(2), 1, &[(1, 1)])]);
+    facts.heads.push(super::bench::head_of(&manifest(OWN, 1, &[])));
+    bench.pulled(&facts);
+    assert_eq!(bench.alarms(), ["rollback"]);
+    // Its author gives it again; that is not ours to do.
+    assert_eq!(renewals(&mut bench), []);
+}
+
+#[test]
+fn what_was_taken_and_dropped_is_pushed_again_once_until_the_poll() {
+    let mut bench = synced();
+    let dropped = page_with(Vec::new(), vec![manifest(other(2), 2, &[(1, 2)])]);
+    bench.pulled(&dropped);
+    assert_eq!(bench.alarms(), ["rollback"]);
+    let again = Output::NewIncarnation { cause: RenewCause::Dropped, refill: true };
+    assert_eq!(renewals(&mut bench), [again]);
+    // The new incarnation knows nothing of it, but the person is still told.
+    let start = EngineStart { own: OWN, apps: vec![AppStart::new(app("notes"))] };
+    bench.engine.handle_renewed(bench.now, start);
+    bench.orders();
+    assert_eq!(bench.alarms(), ["rollback"]);
+}
+
+#[test]
+fn a_cursor_that_the_server_does_not_know_is_forgotten() {
+    let mut bench = synced();
+    bench.engine.handle_changed(bench.now, &app("notes"));
+    let order = bench.pull();
+    assert!(order.cursor.is_some());
+    bench.engine.handle_pull_failed(bench.now, &order, Failure::Cursor);
+    assert_eq!(bench.orders(), [], "it waits a moment first");
+    bench.now = bench.engine.poll_timeout(bench.now).unwrap();
+    bench.engine.handle_timeout(bench.now);
+    assert_eq!(bench.pull().cursor, None);
 }
 
 #[test]

@@ -30,6 +30,21 @@ fn a_manifest_that_is_gone_is_a_rollback_until_it_is_back() {
 }
 
 #[test]
+fn a_manifest_that_is_named_must_be_given() {
+    let mut bench = Bench::notes();
+    let (old, new) = (manifest(other(2), 1, &[]), manifest(other(2), 2, &[(1, 1)]));
+    bench.pulled(&page_with(Vec::new(), vec![old]));
+    // Dropped on the way, or changed so that it does not verify.
+    let mut facts = page(Vec::new());
+    facts.heads.push(head_of(&new));
+    bench.pulled(&facts);
+    assert_eq!(bench.alarms(), ["withheld"]);
+    let lane = lane(other(2), 1);
+    bench.pulled(&page_with(vec![entry(1, blob(lane, 1))], vec![new]));
+    assert!(bench.alarms().is_empty());
+}
+
+#[test]
 fn two_manifests_of_one_number_are_a_fork() {
     let mut bench = Bench::notes();
     bench.pulled(&page_with(Vec::new(), vec![manifest(other(2), 5, &[(1, 1)])]));

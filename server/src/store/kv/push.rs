@@ -219,9 +219,7 @@ impl Writing<'_, '_> {
                 let (_, tag) = keys::lane_of(&key).ok_or_else(|| damaged("lane", "bad key"))?;
                 if named.insert(tag) {
                     let head = LaneRecord::decode(&value)?.head;
-                    if self.push.manifest.lanes.get(&tag) != Some(&head) {
-                        return Err(Refusal::ManifestHeads);
-                    }
+                    self.check_head(tag, head)?;
                 }
             }
             match last {
@@ -229,10 +227,21 @@ impl Writing<'_, '_> {
                 _ => break,
             }
         }
-        if named.len() == self.push.manifest.lanes.len() {
-            Ok(())
-        } else {
-            Err(Refusal::ManifestHeads)
+        for tag in self.push.manifest.lanes.keys().filter(|tag| !named.contains(tag)) {
+            self.check_head(*tag, LaneHead::EMPTY)?;
+        }
+        Ok(())
+    }
+
+    /// The manifest names the head of a lane that this push does not touch. Where it names a later
+    /// one, what lies between was acknowledged once, and lost: the device has to know.
+    fn check_head(&self, tag: TableTag, have: LaneHead) -> Result<(), Refusal> {
+        match self.push.manifest.lanes.get(&tag) {
+            Some(named) if *named == have => Ok(()),
+            Some(named) if named.seq > have.seq => {
+                Err(Refusal::LaneGap { have: have.seq, sent: named.seq })
+            }
+            _ => Err(Refusal::ManifestHeads),
         }
     }
 
