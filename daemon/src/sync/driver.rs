@@ -237,12 +237,7 @@ impl Session {
                 None => self.handle(Event::TokenFailed(Failure::Busy(None))),
             },
             Output::OpenStream => self.open_stream(),
-            Output::CloseStream => {
-                self.stream_life = self.stream_life.wrapping_add(1);
-                if let Some(stream) = self.stream.take() {
-                    stream.abort();
-                }
-            }
+            Output::CloseStream => self.drop_stream(),
             Output::ReadAccount => {
                 let (client, signed_in) = match &self.signed_in {
                     Some(client) => (client.clone(), true),
@@ -371,8 +366,20 @@ impl Session {
         self.stream = Some(handle);
     }
 
+    /// Ends the stream's task; what it may still have said is not heard.
+    fn drop_stream(&mut self) {
+        self.stream_life = self.stream_life.wrapping_add(1);
+        if let Some(stream) = self.stream.take() {
+            stream.abort();
+        }
+    }
+
     fn heard(&mut self, notice: StreamNotice) {
         let now = self.now();
+        // A server that says farewell waits for us to hang up.
+        if let StreamNotice::Notice(Notice::Reauth { .. } | Notice::Closing { .. }) = &notice {
+            self.drop_stream();
+        }
         let engine = &mut self.engine;
         match notice {
             StreamNotice::Opened => {
