@@ -194,5 +194,6 @@ fn positions_that_run_back_harm_nothing() {
     assert!(plan.apply.is_empty());
     let plan = bench.pulled(&page(vec![entry(2, blob(lane, 2)), entry(3, blob(lane, 3))]));
     assert!(!plan.apply.is_empty());
+    bench.settle(&[app("notes")]);
     assert!(bench.engine.is_whole(&app("notes")));
 }
