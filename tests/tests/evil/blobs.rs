@@ -1,0 +1,338 @@
+//! Blobs that are damaged, moved or made up. They never reach an app; they are kept, counted and
+//! asked for, and their lane goes on.
+
+use serde_json::json;
+use tidings_proof::{Blob, BlobHeader, Signature};
+use tidings_tests::evil::Script;
+use tidings_tests::hand::{Hand, plain};
+use tidings_tests::{DEADLINE, eventually};
+use tidings_wire::TableTag;
+use tidings_wire::sync::{Entry, Item};
+
+use super::scene::{Scene, app, app_of, blob_of, row, seq_of, swapped, table};
+
+/// Header, sealed bytes and signature of a blob.
+fn parts(blob: &[u8]) -> (BlobHeader, Vec<u8>, Signature) {
+    let parsed = Blob::parse(blob).unwrap();
+    let header = parsed.header().clone();
+    let (start, end) = (header.encode().len(), blob.len() - Signature::LEN);
+    (header, blob[start..end].to_vec(), parsed.signed_header().signature)
+}
+
+/// Where each field of a blob begins, by name.
+fn fields(blob: &[u8]) -> Vec<(&'static str, usize)> {
+    let (header, sealed, _) = parts(blob);
+    let app = header.lane.app.as_str().len();
+    let lengths = [
+        ("format", 1),
+        ("account", 16),
+        ("app", 1 + app),
+        ("device", 16),
+        ("incarnation", 8),
+        ("tag", 16),
+        ("seq", 8),
+        ("prev", 32),
+        ("epoch", 4),
+        ("nonce", 24),
+        ("ciphertext", sealed.len() - 24),
+        ("signature", Signature::LEN),
+    ];
+    let mut at = 0;
+    let mut fields = Vec::new();
+    for (name, length) in lengths {
+        // The last byte of a field: the least of a number, a letter of a text.
+        at += length;
+        fields.push((name, at - 1));
+    }
+    assert_eq!(at, blob.len(), "the fields are those of a blob");
+    fields
+}
+
+const FIELDS: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_15_bit_flips() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let author = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+
+    // Of each of the next blobs one bit of another field is flipped, always the same one, however
+    // often the victim asks.
+    let mark = scene.play(
+        1,
+        Script::new().pages(move |_, page| {
+            for entry in &mut page.entries {
+                let Some(mut blob) = blob_of(entry, author) else { continue };
+                let field = seq_of(&blob) - 2;
+                if seq_of(&blob) >= 2 && field < FIELDS {
+                    let (_, at) = fields(&blob)[usize::try_from(field).unwrap()];
+                    blob[at] ^= 1;
+                    *entry = swapped(entry, blob);
+                }
+            }
+        }),
+    );
+    for field in 0..FIELDS {
+        scene.push(0, &table, &format!("flipped-{field}"), &row(field)).await;
+    }
+    scene.quarantined(1, &app(), FIELDS).await;
+    scene.endures(1).await;
+    scene.raised(1, "bad_blob").await;
+
+    // The lane goes on.
+    scene.push(0, &table, "after", &row("after")).await;
+    scene.sees(1, &table, "after").await;
+    for field in 0..FIELDS {
+        let id = format!("flipped-{field}");
+        scene.never_saw(1, &table, &id).await;
+        scene.lies_in_quarantine(1, &app(), &table, &id);
+    }
+
+    // The victim's manifest asks for each of them.
+    let wanted: Vec<u64> = (2..2 + FIELDS).collect();
+    eventually("a manifest that wants them", DEADLINE, async || {
+        let asked = scene.evils[1].asked_since(mark);
+        let last = asked.iter().rev().find_map(|asked| asked.manifest());
+        let wants = last.map(|signed| signed.manifest.wants).unwrap_or_default();
+        let seqs: Vec<u64> = wants
+            .iter()
+            .filter(|want| want.replica.device == author)
+            .map(|want| want.seq.0)
+            .collect();
+        if seqs == wanted { Ok(()) } else { Err(format!("{seqs:?}")) }
+    })
+    .await;
+
+    // Written again, a row comes as a blob of its own: nothing stands in its way.
+    scene.evils[1].turn_honest();
+    scene.push(0, &table, "flipped-0", &row("again")).await;
+    scene.sees(1, &table, "flipped-0").await;
+    scene.holds().await;
+}
+
+/// Plays a script in which every blob of the author's lane is changed once it has a number above
+/// the first, and asserts that none of them is shown.
+async fn replaced(
+    scene: &mut Scene,
+    count: u64,
+    change: impl Fn(&[Entry], &Entry, Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
+) {
+    let author = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    let mark = scene.play(
+        1,
+        Script::new().pages(move |_, page| {
+            let before = page.entries.clone();
+            for entry in &mut page.entries {
+                let Some(blob) = blob_of(entry, author) else { continue };
+                if (2..2 + count).contains(&seq_of(&blob)) {
+                    *entry = swapped(entry, change(&before, entry, blob));
+                }
+            }
+        }),
+    );
+    for n in 0..count {
+        let id = format!("replaced-{n}");
+        scene.push(0, &table, &id, &row(n)).await;
+        scene.lies_in_quarantine(1, &app(), &table, &id);
+    }
+    scene.quarantined(1, &app(), count).await;
+    scene.endures(1).await;
+    scene.alarm(1, "bad_blob", mark).await;
+    scene.push(0, &table, "after", &row("after")).await;
+    scene.sees(1, &table, "after").await;
+    for n in 0..count {
+        scene.never_saw(1, &table, &format!("replaced-{n}")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_16_cut_and_paste() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    // Each header over the body of the blob before it, with either signature.
+    let last = std::sync::Mutex::new(None::<Vec<u8>>);
+    replaced(&mut scene, 2, move |_, _, blob| {
+        let donor = last.lock().unwrap().get_or_insert_with(|| blob.clone()).clone();
+        let (header, sealed, signature) = parts(&blob);
+        let (_, other, others_signature) = parts(&donor);
+        if seq_of(&blob) == 2 {
+            // There is no other body yet: its own, with a byte of the end at the beginning.
+            let mut moved = sealed.clone();
+            moved.rotate_right(1);
+            return Blob::join(&header, &moved, &signature);
+        }
+        Blob::join(&header, &other, &others_signature)
+    })
+    .await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_17_cross_app_replay() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let photos = app_of("photos");
+    let table = table("t");
+    scene.push_in(0, &photos, &table, "secret-of-photos", &row("photo")).await;
+    scene.sees_in(1, &photos, &table, "secret-of-photos").await;
+    let photo = scene.evils[0].asked().iter().rev().find_map(|asked| {
+        (asked.app() == Some(app_of("photos"))).then(|| asked.blobs().pop()).flatten()
+    });
+    let photo = photo.expect("the photo's blob");
+    replaced(&mut scene, 1, move |_, _, _| photo.clone()).await;
+    scene.never_saw(1, &table, "secret-of-photos").await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_18_cross_account_replay() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let mut stranger = Hand::create(&scene.server.url()).await;
+    let table = table("t");
+    let body = plain(&stranger.body(&table, &[("stranger", row("stranger"))]));
+    let blob: Vec<u8> = stranger.seal(&app(), &[(&table, body)]).blobs.pop().unwrap().into();
+    replaced(&mut scene, 1, move |_, _, _| blob.clone()).await;
+    scene.never_saw(1, &table, "stranger").await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_19_table_tags_swapped() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    // Relabelled on the way: the tag is signed.
+    replaced(&mut scene, 1, |_, _, blob| {
+        let (mut header, sealed, signature) = parts(&blob);
+        header.lane.tag = TableTag([7; 16]);
+        Blob::join(&header, &sealed, &signature)
+    })
+    .await;
+    // Relabelled by a linked device that works for the server: all is signed, but the table's
+    // name is inside and hashes to another tag.
+    let mut insider = join(&mut scene).await;
+    let body = plain(&insider.body(&table("t"), &[("relabelled", row("relabelled"))]));
+    insider.push_packed(&app(), &table("other"), body).await;
+    scene.quarantined(1, &app(), 2).await;
+    scene.quarantined(0, &app(), 1).await;
+    for device in 0..2 {
+        scene.never_saw(device, &table("t"), "relabelled").await;
+        scene.never_saw(device, &table("other"), "relabelled").await;
+    }
+    scene.holds().await;
+}
+
+/// A linked device that is not what it seems.
+async fn join(scene: &mut Scene) -> Hand {
+    let insider = Hand::join(&scene.devices[0], &scene.server.url()).await;
+    scene.ids.push(insider.replica(&app()).device);
+    insider
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_31_injected_blobs() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let author = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // After every blob of the author: well-formed ones with its header and random sealed bytes,
+    // one further on in the lane, random bytes, none at all, and one that came already.
+    let mark = scene.play(
+        1,
+        Script::new().pages(move |_, page| {
+            let mut entries = Vec::new();
+            for entry in page.entries.drain(..) {
+                entries.push(entry.clone());
+                let Some(blob) = blob_of(&entry, author) else { continue };
+                let (mut header, sealed, signature) = parts(&blob);
+                let noise = vec![0x5a; sealed.len()];
+                entries.push(swapped(&entry, Blob::join(&header, &noise, &signature)));
+                header.seq.0 += 1;
+                entries.push(swapped(&entry, Blob::join(&header, &noise, &signature)));
+                entries.push(swapped(&entry, vec![0xa5; 500]));
+                entries.push(swapped(&entry, Vec::new()));
+                entries.push(entry);
+            }
+            page.entries = entries;
+        }),
+    );
+    scene.push(0, &table, "real", &row("real")).await;
+    scene.sees(1, &table, "real").await;
+    scene.quarantined(1, &app(), 4).await;
+    scene.endures(1).await;
+    scene.alarm(1, "bad_blob", mark).await;
+    scene.push(0, &table, "after", &row("after")).await;
+    scene.sees(1, &table, "after").await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_47_poison_blobs() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let mut insider = join(&mut scene).await;
+    let table = table("poison");
+    let poisons: [Vec<u8>; 6] = [
+        // Nothing, another packing, no frame, no body, a body that is cut, a bomb.
+        Vec::new(),
+        vec![9, 1, 2, 3],
+        tidings_tests::hand::zstd(b"no frame"),
+        plain(b"no body"),
+        {
+            let mut body = insider.body(&table, &[("cut", json!({ "v": 1 }))]);
+            body.truncate(body.len() - 3);
+            plain(&body)
+        },
+        plain(&vec![0x9b; 300 << 10]),
+    ];
+    let count = u64::try_from(poisons.len()).unwrap();
+    for poison in poisons {
+        insider.push_packed(&app(), &table, poison).await;
+    }
+    // The same lane goes on, and every other.
+    insider.push(&app(), &table, &[("healthy", row("healthy"))]).await;
+    scene.note(&app(), &table, "healthy", Some(row("healthy")));
+    for device in 0..2 {
+        scene.quarantined(device, &app(), count).await;
+        scene.sees(device, &table, "healthy").await;
+        scene.never_saw(device, &table, "cut").await;
+        scene.endures(device).await;
+    }
+    // Over a restart the lane stands where it stood.
+    scene.devices[1].stop();
+    insider.push(&app(), &table, &[("healthy", row("again"))]).await;
+    scene.note(&app(), &table, "healthy", Some(row("again")));
+    scene.devices[1].resume().await;
+    scene.sees(1, &table, "healthy").await;
+    scene.quarantined(1, &app(), count).await;
+    scene.holds().await;
+}
+
+/// What a damaged record of the server's own store is served as.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_15_records_that_the_server_calls_damaged() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let author = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    scene.play(
+        1,
+        Script::new().pages(move |_, page| {
+            for entry in &mut page.entries {
+                if blob_of(entry, author).is_some_and(|blob| seq_of(&blob) == 2) {
+                    *entry = Entry { item: Item::Damaged, ..entry.clone() };
+                }
+            }
+        }),
+    );
+    scene.push(0, &table, "damaged", &row(2)).await;
+    scene.lies_in_quarantine(1, &app(), &table, "damaged");
+    scene.quarantined(1, &app(), 1).await;
+    scene.push(0, &table, "after", &row(3)).await;
+    scene.sees(1, &table, "after").await;
+    scene.never_saw(1, &table, "damaged").await;
+    scene.endures(1).await;
+    scene.holds().await;
+}
