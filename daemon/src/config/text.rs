@@ -75,7 +75,8 @@ fn with_unit(text: &str, units: &[(&str, u64)], bare: Option<u64>) -> Option<u64
 
 /// The value in the largest unit that divides it; none for zero.
 fn show_with_unit(value: u64, units: &[(&str, u64)]) -> Option<String> {
-    let (name, factor) = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor))?;
+    let (name, factor) =
+        units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor))?;
     Some(format!("{}{name}", value / factor))
 }
 
