@@ -45,7 +45,7 @@ pub struct Args {
     /// End as soon as everything is verified.
     #[arg(long)]
     once: bool,
-    /// Keep the directory with stores, logs and the recording, and say where it is.
+    /// Keep the directory with stores, detailed logs and the recording, and say where it is.
     #[arg(long)]
     keep: bool,
     /// Write one row in clear text among the server's files: the search has to find it.
@@ -58,12 +58,15 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
     let mut stop = Stop::listen().map_err(|error| Failure::io("Listening to signals", &error))?;
     let teller = Teller::new(context.out);
     let material = story::Material::read(args.file.as_deref())?;
-    let mut stage = Stage::new()?;
     let keep = args.keep;
+    let mut stage = Stage::new(keep)?;
     let result = tokio::select! {
         result = play(&args, &context, teller, &material, &mut stage) => result,
         () = stop.asked() => Err(Failure::demo_interrupted()),
     };
+    if keep && result.is_err() {
+        stage.write_statuses().await;
+    }
     let dir = stage.dir().to_owned();
     let staying = result.is_ok() && !args.once;
     if staying {

@@ -26,6 +26,8 @@ const START: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Stage {
     dir: TempDir,
+    /// Whether the programs log in detail.
+    detailed: bool,
     server: Option<Program>,
     relay: Option<Relay>,
     devices: Vec<Device>,
@@ -59,12 +61,12 @@ impl Stage {
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new(detailed: bool) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new()
             .prefix("tidings-demo-")
             .tempdir()
             .map_err(|error| Failure::io("Making a directory for the demo", &error))?;
-        Ok(Self { dir, server: None, relay: None, devices: Vec::new() })
+        Ok(Self { dir, detailed, server: None, relay: None, devices: Vec::new() })
     }
 
     /// The directory.
@@ -161,11 +163,14 @@ impl Stage {
     /// # Errors
     /// It does not start.
     pub async fn start_device(&mut self, name: &'static str) -> Result<&Device, Failure> {
+        let detailed = self.detailed;
         let starting = "starting a device";
         let home = self.dir().join(name);
         let places = Places::find(Some(&home)).map_err(Failure::home)?;
         let own = std::env::current_exe().map_err(|error| Failure::demo(starting, error))?;
+        let level = OsStr::new(if detailed { "debug" } else { "info" });
         let arguments = [OsStr::new("daemon"), OsStr::new("--home"), home.as_os_str()];
+        let arguments = arguments.into_iter().chain([OsStr::new("--log"), level]);
         let log = self.dir().join(format!("{name}.log"));
         let mut program = Program::start(name, &own, arguments, &log)
             .map_err(|error| Failure::demo(starting, error))?;
@@ -174,12 +179,26 @@ impl Stage {
         self.device(self.devices.len() - 1)
     }
 
+    /// Writes what each daemon says of itself beside its log, for whoever looks for a fault.
+    pub async fn write_statuses(&self) {
+        for device in &self.devices {
+            let asked = tokio::time::timeout(Duration::from_secs(5), device.local.client.status());
+            if let Ok(Ok(status)) = asked.await
+                && let Ok(text) = serde_json::to_string_pretty(&status)
+            {
+                let path = self.dir().join(format!("{}.status.json", device.program.name()));
+                // The fault itself is told all the same.
+                let _ = std::fs::write(path, text);
+            }
+        }
+    }
+
     /// Ends every process in order, then removes the directory; with `keep` it stays.
     ///
     /// # Errors
     /// The directory cannot be removed.
     pub async fn close(self, keep: bool) -> Result<(), Failure> {
-        let Self { dir, server, relay, devices } = self;
+        let Self { dir, detailed: _, server, relay, devices } = self;
         for device in devices.into_iter().rev() {
             device.program.stop().await;
         }
