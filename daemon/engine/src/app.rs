@@ -57,6 +57,9 @@ pub(crate) struct AppSync {
     pub(crate) push_backoff: Backoff,
     /// The outbox holds writes that are not frozen.
     pub(crate) outbox: bool,
+    /// Something was written since the order was given whose answer tells what the outbox holds:
+    /// that answer may be older.
+    pub(crate) written: bool,
     pub(crate) bare: BareDue,
 
     /// Number of the own manifest that the server held when the pull in flight was ordered.
@@ -118,6 +121,7 @@ impl AppSync {
             push_ticket: 0,
             push_backoff: Backoff::default(),
             outbox: start.outbox,
+            written: false,
             bare,
             acked_when_asked: ManifestNumber(0),
             alarms: BTreeSet::new(),
@@ -128,6 +132,11 @@ impl AppSync {
         };
         app.note_waiting(now, None);
         app
+    }
+
+    /// An answer tells whether the outbox holds writes that are not frozen.
+    pub(crate) fn left(&mut self, outbox: bool) {
+        self.outbox = std::mem::take(&mut self.written) || outbox;
     }
 
     /// A pull is wanted; one in flight is followed by one more.

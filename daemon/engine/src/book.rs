@@ -139,9 +139,7 @@ impl Book {
                 Some(mark) if mark.n == fact.manifest.n && mark.hash != fact.hash => {
                     verdict.fork(&self.app, *replica);
                 }
-                Some(mark) if mark.n >= fact.manifest.n => {
-                    verdict.level.insert(*replica);
-                }
+                Some(mark) if mark.n >= fact.manifest.n => {}
                 _ if lost.contains(replica) => {}
                 _ => verdict.rollback(&self.app, *replica),
             }
@@ -175,10 +173,21 @@ impl Book {
             verdict.rollback(&self.app, own);
             verdict.own_dropped = true;
         }
-        if own_shown >= own_acked {
-            verdict.level.insert(own);
-        }
+        let level = |replica: &&Replica| {
+            let shown = self.shown.get(*replica).map_or(ManifestNumber(0), |mark| mark.n);
+            let due = if **replica == own { own_acked } else { self.due(replica) };
+            shown >= due
+        };
+        verdict.level = lost.iter().filter(level).copied().collect();
         verdict
+    }
+
+    /// The newest manifest of a replica that anybody said there was.
+    fn due(&self, replica: &Replica) -> ManifestNumber {
+        let known = self.known.get(replica).map(|fact| fact.manifest.n);
+        let seen = self.known.values().filter_map(|fact| fact.manifest.seen.get(replica).copied());
+        let floor = self.floors.get(replica).map(|mark| mark.n);
+        seen.chain(known).chain(floor).max().unwrap_or_default()
     }
 }
 
@@ -189,7 +198,7 @@ pub(crate) struct Verdict {
     pub(crate) alarms: BTreeSet<Alarm>,
     /// Apps that manifests name and the server's list lacks.
     pub(crate) missing_apps: BTreeSet<AppId>,
-    /// Replicas of which the server shows all that is known.
+    /// Replicas of which the server had lost manifests and shows all that is known again.
     pub(crate) level: BTreeSet<Replica>,
     /// The server holds a manifest of ours that this replica never signed.
     pub(crate) own_newer: bool,

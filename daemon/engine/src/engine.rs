@@ -19,7 +19,7 @@ use crate::config::EngineConfig;
 use crate::failure::Failure;
 use crate::jitter::Jitter;
 use crate::link::{LinkState, Stream};
-use crate::output::{Alarm, Output};
+use crate::output::{Alarm, Output, RenewCause};
 use crate::start::EngineStart;
 use crate::time::Time;
 
@@ -47,6 +47,8 @@ pub struct Engine {
     tickets: u64,
     in_flight: usize,
     renewing: bool,
+    /// A new incarnation that could not be stored and is tried again once its wait is over.
+    renew_due: Option<(RenewCause, bool)>,
     /// Waits between new incarnations, so that no server can make this replica take one after the
     /// other.
     renew_backoff: Backoff,
@@ -119,6 +121,7 @@ impl Engine {
             tickets: 0,
             in_flight: 0,
             renewing: false,
+            renew_due: None,
             renew_backoff: Backoff::default(),
             dropped: None,
             next_poll,
@@ -151,6 +154,9 @@ impl Engine {
         times.extend(self.link.first_byte_deadline(&self.config).filter(|at| *at > now));
         if self.link.stream == Stream::Down {
             times.extend(self.link.backoff.until(now));
+        }
+        if self.renew_due.is_some() {
+            times.extend(self.renew_backoff.until(now));
         }
         if self.link.blocked(now) {
             return times.into_iter().min();

@@ -37,4 +37,7 @@ pub enum PushFailure {
     LaneBehind,
     /// The format is below the account's floor.
     BelowFloor,
+    /// Nothing is frozen: the commit that froze it failed, or is not done yet. What was written
+    /// lies in the outbox.
+    NothingFrozen,
 }

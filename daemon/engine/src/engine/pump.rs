@@ -16,6 +16,11 @@ impl Engine {
     /// Starts whatever is due and allowed.
     pub(super) fn pump(&mut self, now: Time) {
         self.note_alarms(now);
+        if self.renew_backoff.ready(now)
+            && let Some((cause, refill)) = self.renew_due.take()
+        {
+            self.order_renewal(cause, refill);
+        }
         if self.link.blocked(now) || self.renewing {
             return;
         }
@@ -99,17 +104,17 @@ impl Engine {
         }
         match app.push {
             Push::Idle if app.outbox => {
-                app.push = Push::Freezing;
+                (app.push, app.written) = (Push::Freezing, false);
                 self.outputs.push_back(Output::Freeze(name.clone()));
             }
             Push::Idle if app.bare.at().is_some_and(|at| at <= now) => {
                 app.bare.set(now.after(self.config.manifest_every));
-                app.push = Push::Freezing;
+                (app.push, app.written) = (Push::Freezing, false);
                 self.outputs.push_back(Output::SignManifest(name.clone()));
             }
             Push::Ready if self.in_flight < self.config.parallel => {
                 self.tickets = self.tickets.wrapping_add(1);
-                app.push = Push::Sending;
+                (app.push, app.written) = (Push::Sending, false);
                 app.push_ticket = self.tickets;
                 self.in_flight = self.in_flight.saturating_add(1);
                 self.turn = Some(name.clone());
@@ -120,8 +125,8 @@ impl Engine {
     }
 
     /// Orders a new incarnation; false while the last one is too fresh, then it is tried again.
-    pub(super) fn renew(&mut self, now: Time, cause: RenewCause, refill: bool) -> bool {
-        if self.renewing {
+    pub(crate) fn renew(&mut self, now: Time, cause: RenewCause, refill: bool) -> bool {
+        if self.renewing || self.renew_due.is_some() {
             return true;
         }
         // Pushing everything again is a lot of work for a server that may drop it again.
@@ -140,12 +145,16 @@ impl Engine {
             self.dropped =
                 Some(Dropped { until: now.after(self.config.poll), alarms: self.rollbacks() });
         }
+        self.order_renewal(cause, refill);
+        true
+    }
+
+    fn order_renewal(&mut self, cause: RenewCause, refill: bool) {
         self.renewing = true;
         self.outputs.push_back(Output::NewIncarnation { cause, refill });
         for app in self.apps.values_mut() {
             app.push = Push::Renewing;
         }
-        true
     }
 
     /// Draws what follows from a failure for everything else.

@@ -27,7 +27,7 @@ impl Engine {
                     app.push = Push::Ready;
                 }
             }
-            None => app.outbox = true,
+            None => (app.outbox, app.written) = (true, true),
         }
         self.pump(now);
     }
@@ -42,7 +42,7 @@ impl Engine {
         outbox: bool,
     ) {
         if let Some(app) = self.apps.get_mut(app) {
-            app.outbox = outbox;
+            app.left(outbox);
             if let Some(n) = n {
                 app.book.own_n = app.book.own_n.max(n);
             }
@@ -59,6 +59,9 @@ impl Engine {
             app.push = if app.push == Push::Resigning { Push::Stale } else { Push::Idle };
             app.push_backoff.fail(now, &self.config, &mut self.jitter, None);
             if app.push == Push::Stale {
+                // Reading the account signs it anew, so that has to wait as well.
+                let wait = app.push_backoff.until(now).map(|until| until.since(now));
+                self.account.backoff.fail(now, &self.config, &mut self.jitter, wait);
                 self.want_account();
             }
         }
@@ -83,7 +86,7 @@ impl Engine {
             app.push = Push::Idle;
             app.push_backoff.clear();
             self.renew_backoff.clear();
-            app.outbox = outbox;
+            app.left(outbox);
             app.bare.set(now.after(self.config.manifest_every));
             if let Some(mark) = answer.manifest {
                 renew = mark.n > app.book.own_n;
@@ -154,13 +157,17 @@ impl Engine {
             PushFailure::BelowFloor => {
                 app.push_backoff.fail(now, &self.config, &mut self.jitter, Some(self.config.poll));
             }
+            PushFailure::NothingFrozen => {
+                app.push = Push::Idle;
+                app.outbox = true;
+            }
         }
         self.pump(now);
     }
 
     /// The replica has a new incarnation; `start` is what is stored now.
     pub fn handle_renewed(&mut self, now: Time, start: EngineStart) {
-        self.renewing = false;
+        (self.renewing, self.renew_due) = (false, None);
         let known: Vec<AppId> = self.apps.keys().cloned().collect();
         self.restore(start, now);
         for app in known {
@@ -177,8 +184,8 @@ impl Engine {
         self.renewing = false;
         self.link.closed(now, None, &self.config, &mut self.jitter);
         self.outputs.push_back(Output::CloseStream);
-        self.renew_backoff.clear();
-        self.renew(now, cause, refill);
+        self.renew_backoff.fail(now, &self.config, &mut self.jitter, None);
+        self.renew_due = Some((cause, refill));
         self.pump(now);
     }
 }

@@ -51,7 +51,9 @@ impl Engine {
 
     /// Everything that the server showed of an app is here, and nothing is known to be missing.
     pub fn is_whole(&self, app: &AppId) -> bool {
-        self.apps.get(app).is_some_and(AppSync::is_whole)
+        !self.renewing
+            && self.renew_due.is_none()
+            && self.apps.get(app).is_some_and(AppSync::is_whole)
     }
 
     /// When the app's pages last reached the server's head.

@@ -192,6 +192,89 @@ fn a_full_server_does_not_stop_pulls() {
 }
 
 #[test]
+fn a_push_that_was_never_stored_is_frozen_from_the_outbox() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_local_commit(bench.now, &notes(), Some(ManifestNumber(1)));
+    let ticket = sent(&mut bench);
+    bench.engine.handle_push_failed(bench.now, &notes(), ticket, PushFailure::NothingFrozen);
+    assert_eq!(bench.orders(), [Output::Freeze(notes())]);
+    bench.engine.handle_frozen(bench.now, &notes(), None, false);
+    assert_eq!(bench.orders(), []);
+    // It goes on as if nothing had been.
+    bench.engine.handle_local_commit(bench.now, &notes(), Some(ManifestNumber(1)));
+    let ticket = sent(&mut bench);
+    bench.engine.handle_pushed(bench.now, &notes(), ticket, taken(1), false);
+    assert!(bench.engine.may_freeze(bench.now, &notes()));
+}
+
+#[test]
+fn a_write_that_an_answer_does_not_know_of_yet_is_sent() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_local_commit(bench.now, &notes(), None);
+    assert_eq!(bench.orders(), [Output::Freeze(notes())]);
+    // The write was stored after the freezing had looked at the outbox, and is told before it.
+    bench.engine.handle_local_commit(bench.now, &notes(), None);
+    let ticket = freeze(&mut bench, 1);
+    bench.engine.handle_local_commit(bench.now, &notes(), None);
+    bench.engine.handle_pushed(bench.now, &notes(), ticket, taken(1), false);
+    assert_eq!(bench.orders(), [Output::Freeze(notes())]);
+    let ticket = freeze(&mut bench, 2);
+    bench.engine.handle_pushed(bench.now, &notes(), ticket, taken(2), false);
+    assert_eq!(bench.orders(), [], "everything written was known to the last answers");
+}
+
+#[test]
+fn an_incarnation_that_cannot_be_stored_is_tried_again_after_a_wait() {
+    for cause in [RenewCause::Copied, RenewCause::Dropped] {
+        let mut bench = Bench::notes();
+        bench.engine.handle_token(bench.now, secs(100_000));
+        let now = bench.now;
+        bench.engine.renew(now, cause, true);
+        let mut tries = 0;
+        for _ in 0..120 {
+            for order in bench.orders() {
+                match order {
+                    Output::NewIncarnation { cause, refill } => {
+                        tries += 1;
+                        bench.engine.handle_renew_failed(bench.now, cause, refill);
+                    }
+                    Output::Pull(order) => bench.answer(&order, &page(Vec::new())),
+                    Output::ReadAccount => bench.account(&[notes()]),
+                    _ => {}
+                }
+            }
+            assert!(!bench.engine.is_whole(&notes()), "there is more to do");
+            bench.pass(secs(1));
+        }
+        assert!((3..60).contains(&tries), "{cause:?}: {tries} tries in two minutes");
+    }
+}
+
+#[test]
+fn a_full_disk_makes_nobody_read_the_account_over_and_over() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_token(bench.now, secs(100_000));
+    bench.engine.handle_local_commit(bench.now, &notes(), Some(ManifestNumber(1)));
+    let ticket = sent(&mut bench);
+    bench.engine.handle_push_failed(bench.now, &notes(), ticket, PushFailure::ChainMoved);
+    let mut readings = 0;
+    for _ in 0..600 {
+        for order in bench.orders() {
+            match order {
+                Output::ReadAccount => {
+                    readings += 1;
+                    bench.account(&[notes()]);
+                }
+                Output::Resign(app) => bench.engine.handle_freeze_failed(bench.now, &app),
+                _ => {}
+            }
+        }
+        bench.pass(std::time::Duration::from_millis(100));
+    }
+    assert!((2..20).contains(&readings), "{readings} readings in a minute");
+}
+
+#[test]
 fn locked_keys_are_tried_again() {
     let mut bench = Bench::notes();
     bench.engine.handle_local_commit(bench.now, &notes(), None);
