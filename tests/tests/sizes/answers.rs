@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use http::Method;
 use serde_json::json;
+use tidings_client::local::Request;
 use tidings_tests::inside::{InsideDaemon, InsideServer};
 use tidings_tests::{Act, DEADLINE, Device, Front, Hand, eventually, within};
+use tidings_wire::linking::{Login, Setup};
 use tidings_wire::{AppId, limits};
 
 use crate::measure::{alone, bounded, settled};
@@ -196,6 +199,25 @@ async fn a_daemon_that_joins_is_told_too_much() {
         let refused = bounded(what, limit, create).await;
         assert!(refused.is_err(), "{what}");
     }
+    // The other side's messages in the mailbox, where a pairing waits for them.
+    front.script(|request| match request.uri.path().starts_with("/api/pair/") {
+        true => Act::Endless(200, JSON, b"{\"messages\":[\"", A, None),
+        false => Act::Pass,
+    });
+    let login = Login { url: front.url(), setup: Setup::default() };
+    let login = async {
+        let request = Request::new(Method::POST, "/v1/login").json(&login).unwrap();
+        let mut events = daemon.device.client().stream(request).await.unwrap();
+        while let Some(event) = within("an event", DEADLINE, events.next()).await.unwrap() {
+            if event.name == "error" {
+                return event.data;
+            }
+        }
+        panic!("the login ended without a word");
+    };
+    let refused = bounded("messages without end", long, login).await;
+    assert!(!refused.is_empty());
+
     front.script(|_| Act::Pass);
     daemon.device.create_account(&front.url()).await;
     daemon.stop().await;

@@ -199,6 +199,44 @@ async fn heads_without_end() {
     serves(&mut hand).await;
 }
 
+/// A frame of HTTP/2 (RFC 9113, 4.1): length, type, flags, stream, payload.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_without_end_over_http_2() {
+    let _alone = alone().await;
+    let server = InsideServer::start().await;
+    let mut hand = Hand::create(&server.url()).await;
+    let leak = |bytes: Vec<u8>| -> &'static [u8] { Box::leak(bytes.into_boxed_slice()) };
+    let (headers, settings, continuation) = (1, 4, 9);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let opened = [&preface[..], &frame(settings, 0, 0, &[])].concat();
+    // A literal header that is not indexed (RFC 7541, 6.2.2): "x" and 100 letters.
+    let literal = [&[0, 1, b'x', 100][..], &[b'a'; 100]].concat();
+    let literals = literal.repeat(150);
+    assert!(literals.len() < 1 << 14);
+    let begun = [&opened[..], &frame(headers, 0, 1, &literals)].concat();
+    // One header that announces 2^28 bytes, and none that ends.
+    let long = [0, 1, b'x', 0x7f, 0x81, 0xff, 0xff, 0x7f];
+    let unended = [&opened[..], &frame(headers, 0, 1, &long)].concat();
+    for (what, beginning, piece) in [
+        ("headers without end", begun, frame(continuation, 0, 1, &literals)),
+        ("a header without end", unended, frame(continuation, 0, 1, A)),
+        ("continuations of nothing", opened.clone(), frame(continuation, 0, 1, &[])),
+        ("settings without end", opened, frame(settings, 0, 0, &[0, 3, 0, 0, 0, 1])),
+    ] {
+        let body =
+            Body { beginning: leak(beginning), piece: leak(piece), times: 1 << 10, ..Body::NONE };
+        let stream = TcpStream::connect(server.address()).await.unwrap();
+        let limit = 4 * limits::REQUEST_HEAD;
+        bounded(what, limit, throw(stream, "", body)).await.is(&[0]);
+    }
+    serves(&mut hand).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_a_mailbox() {
     let _alone = alone().await;
