@@ -297,13 +297,22 @@ fn decode_entries(texts: &[String]) -> Result<Vec<SignedEntry>, ReadError> {
     texts.iter().map(decode).collect::<Option<_>>().ok_or(malformed)
 }
 
+/// Which secrets are held once the key ring was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    /// That of every epoch.
+    All,
+    /// Not all: the server keeps one back, or gives one that does not fit the chain.
+    Some,
+}
+
 /// Reads the key ring where secrets of epochs are missing, and takes those that fit the chain.
-pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<(), ReadError> {
+pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<Held, ReadError> {
     let unlocked = vault.unlocked().ok_or(VaultError::Locked)?;
     let missing =
         |keyring: &Keyring| unlocked.chain.epochs().keys().any(|epoch| !keyring.contains(*epoch));
     if !missing(&unlocked.keyring) {
-        return Ok(());
+        return Ok(Held::All);
     }
     let answer = client.keyring().await?;
     let mut keyring = unlocked.keyring.clone();
@@ -312,8 +321,8 @@ pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<(
     for epoch in answer.epochs.iter().rev() {
         if let Some(wrap) = &epoch.wrap {
             let wrap = decode64(wrap).and_then(|bytes| Wrap::decode(&bytes).ok());
-            let wrap = wrap.ok_or(ReadError::Malformed("a wrapped secret is not one"))?;
-            if wrap.device == unlocked.record.device
+            if let Some(wrap) = wrap
+                && wrap.device == unlocked.record.device
                 && !keyring.contains(wrap.epoch)
                 && let Err(error) = keyring.accept_wrap(&unlocked.chain, &unlocked.keys, &wrap)
             {
@@ -322,18 +331,19 @@ pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<(
         }
         if let Some(sealed) = &epoch.earlier {
             let sealed = decode64(sealed).and_then(|bytes| SealedEarlier::decode(&bytes).ok());
-            let sealed = sealed.ok_or(ReadError::Malformed("a sealed secret is not one"))?;
-            if !keyring.contains(sealed.seals)
+            if let Some(sealed) = sealed
+                && !keyring.contains(sealed.seals)
                 && let Err(error) = keyring.accept_earlier(&unlocked.chain, &sealed)
             {
                 tracing::warn!(%error, "a sealed secret was refused");
             }
         }
     }
+    let held = if missing(&keyring) { Held::Some } else { Held::All };
     if keyring.epochs().count() > before {
         vault.replace_keyring(keyring).await?;
     }
-    Ok(())
+    Ok(held)
 }
 
 /// Appends an entry to the chain, made anew as often as another one came first. `make` gives the

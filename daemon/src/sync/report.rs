@@ -22,6 +22,12 @@ const CLOCK: &str = "clock_differs";
 /// The code of the alarm about changes that do not verify or open.
 const BAD_BLOB: &str = "bad_blob";
 
+/// The code of the alarm about an entry of the device chain that does not verify.
+const CHAIN_INVALID: &str = "chain_invalid";
+
+/// The code of the alarm about keys that are kept back, or do not fit the device chain.
+const BAD_WRAP: &str = "bad_wrap";
+
 impl Shared {
     /// Tells which account this is.
     pub(super) fn show_account(&self, record: &AccountRecord) {
@@ -97,6 +103,26 @@ impl Shared {
                 self.status.raise(BAD_BLOB, text, self.clock.now());
             }
             None => self.status.clear(BAD_BLOB),
+        }
+    }
+
+    /// Tells whether the server named a linked computer, or anything else of the device chain, that
+    /// none of the linked ones signed.
+    pub(super) fn report_chain_invalid(&self, invalid: bool) {
+        let text = "your server shows a change of your linked computers that none of them made";
+        self.report_if(CHAIN_INVALID, text, invalid);
+    }
+
+    /// Tells whether keys of the account are missing here although the chain names them.
+    pub(super) fn report_bad_wrap(&self, bad: bool) {
+        let text = "your server keeps back a key of your account, or gives a wrong one";
+        self.report_if(BAD_WRAP, text, bad);
+    }
+
+    fn report_if(&self, code: &str, text: &str, wrong: bool) {
+        match wrong {
+            true => self.status.raise(code, text, self.clock.now()),
+            false => self.status.clear(code),
         }
     }
 

@@ -16,7 +16,7 @@ use tidings_wire::auth::{Action, ChallengeRequest, TokenRequest};
 use tidings_wire::sync::{PushRequest, PushResponse};
 use tidings_wire::{AppId, ManifestNumber};
 
-use super::account::{read_chain, read_keyring};
+use super::account::{Held, read_chain, read_keyring};
 use super::freeze::{self, FreezeError, Freezer};
 use super::page::{self, OpenedPage, chain_verdict};
 use super::remote::{failure, push_failure};
@@ -133,10 +133,13 @@ async fn account(
     let before = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
     let relation =
         read_chain(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
+    shared.report_chain_invalid(false);
     if !signed_in {
         return Err(Failure::Unlinked);
     }
-    read_keyring(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
+    let held =
+        read_keyring(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
+    shared.report_bad_wrap(held == Held::Some);
     let apps = client.apps().await.map_err(|error| shared.note("read the apps", &error))?;
     let after = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
     let changed = before.chain.head() != after.chain.head()
@@ -456,6 +459,9 @@ fn vault_failure(shared: &Shared, error: super::account::ReadError) -> Failure {
         super::account::ReadError::Client(error) => shared.note("read the account", &error),
         super::account::ReadError::Vault(error) => {
             tracing::warn!(%error, "chain or keys could not be taken");
+            if matches!(&error, VaultError::Chain(error) if !error.needs_newer()) {
+                shared.report_chain_invalid(true);
+            }
             match error {
                 VaultError::Store(_) | VaultError::Keystore(_) | VaultError::Locked => {
                     Failure::Busy(None)
