@@ -18,7 +18,7 @@ mod write;
 
 use std::sync::{Arc, OnceLock};
 
-use tidings_tables::{RowId, TableName};
+use tidings_tables::{Delta, RowId, TableName};
 use tidings_wire::local::LogPosition;
 use tidings_wire::{AppId, Incarnation, Stamp};
 use tokio::sync::watch;
@@ -218,6 +218,25 @@ impl Replica {
         let key = keys::row(app, table, row);
         let bytes = source.get(keys::ROWS, &key)?;
         bytes.map(|bytes| StoredRow::decode(&bytes, keys::ROWS, &key)).transpose()
+    }
+
+    /// Merges into a row what a push says of it, which changes nothing that is shown: only what the
+    /// row remembers of what it replaced.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn remember(
+        txn: &mut Txn<'_>,
+        app: &AppId,
+        table: &TableName,
+        row: &RowId,
+        delta: &Delta,
+    ) -> Result<(), StoreError> {
+        let Some(mut stored) = Self::row(txn, app, table, row)? else { return Ok(()) };
+        if stored.state.join(delta) {
+            txn.put(keys::ROWS, keys::row(app, table, row), stored.encode())?;
+        }
+        Ok(())
     }
 
     /// Notes what an app declares about a table, as JSON; makes app and table where they are

@@ -56,6 +56,8 @@ struct Shared {
     chain_changed: Notify,
     /// Why the server cannot be used now, in words.
     trouble: std::sync::Mutex<Option<String>>,
+    /// One freezing at a time, of whatever app.
+    freezing: Mutex<()>,
     /// One change of the account at a time.
     changing: Mutex<()>,
 }
@@ -81,6 +83,7 @@ impl Sync {
             founded: Notify::new(),
             chain_changed: Notify::new(),
             trouble: std::sync::Mutex::new(None),
+            freezing: Mutex::new(()),
             changing: Mutex::new(()),
         });
         (Self { shared: Arc::clone(&shared) }, Driver::new(shared))

@@ -326,9 +326,10 @@ impl Session {
             Event::PushFailed { app, ticket, failure } => {
                 self.engine.handle_push_failed(now, &app, ticket, failure);
             }
-            Event::Renewed(start) | Event::Reread(start) => {
-                self.engine.handle_renewed(now, *start);
-            }
+            Event::Renewed(start) => self.engine.handle_renewed(now, *start),
+            // Read before a new incarnation was taken, it tells of a life that is over.
+            Event::Reread(start) if start.own != self.engine.own() => {}
+            Event::Reread(start) => self.engine.handle_renewed(now, *start),
             Event::RenewFailed(cause, refill) => {
                 self.engine.handle_renew_failed(now, cause, refill);
             }
@@ -345,7 +346,14 @@ impl Session {
     ) {
         if let Some(plan) = self.engine.handle_page(now, &order, &page.facts) {
             let failed = Event::PullFailed(order.clone(), Failure::Busy(None));
-            let task = tasks::store(Arc::clone(&self.shared), unlocked, order, page, plan);
+            let task = tasks::store(
+                Arc::clone(&self.shared),
+                unlocked,
+                order,
+                page,
+                plan,
+                self.engine.own(),
+            );
             self.spawn(task, failed);
         }
     }

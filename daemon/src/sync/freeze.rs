@@ -15,7 +15,7 @@ use tidings_wire::{AppId, Incarnation, ManifestNumber, Stamp, TableTag, limits};
 
 use super::records::{self, FrozenPush, OwnLane, OwnRecord};
 use crate::replica::outbox::{self, OutboxTx};
-use crate::replica::{Replica, meta};
+use crate::replica::{Replica, RowDelta, meta};
 use crate::store::{Reader, StoreError, Txn};
 use crate::vault::Unlocked;
 
@@ -28,6 +28,9 @@ pub struct Freshly {
     own: OwnRecord,
     /// The greatest stamp in it.
     latest: Stamp,
+    /// What the push says of rows that were written more than once: less than the replica's rows
+    /// remember of what they replaced.
+    merged: Vec<RowDelta>,
     /// The lanes as they were found: another freezing in between makes this one void.
     found: BTreeMap<TableTag, OwnLane>,
 }
@@ -72,7 +75,7 @@ impl Freezer<'_> {
         max_bytes: usize,
     ) -> Result<Option<Freshly>, FreezeError> {
         let transactions = outbox::prefix(source, self.app, max_bytes)?;
-        let Some(batch) = Batch::of(transactions) else { return Ok(None) };
+        let Some(mut batch) = Batch::of(transactions) else { return Ok(None) };
         let found = records::own_lanes(source, self.app)?;
         let mut lanes = found.clone();
         let writer = self.unlocked.lanes(self.app, self.incarnation);
@@ -97,7 +100,8 @@ impl Freezer<'_> {
             through: batch.through.0,
             at_ms: self.now_ms,
         };
-        Ok(Some(Freshly { push, blobs, lanes, own, latest: batch.latest, found }))
+        let (latest, merged) = (batch.latest, batch.merged());
+        Ok(Some(Freshly { push, blobs, lanes, own, latest, merged, found }))
     }
 
     /// Signs a manifest over the lanes as they stand, without blobs.
@@ -115,8 +119,8 @@ impl Freezer<'_> {
             through: 0,
             at_ms: self.now_ms,
         };
-        let latest = Stamp::ZERO;
-        Ok(Freshly { push, blobs: Vec::new(), lanes: BTreeMap::new(), own, latest, found })
+        let (latest, merged) = (Stamp::ZERO, Vec::new());
+        Ok(Freshly { push, blobs: Vec::new(), lanes: BTreeMap::new(), own, latest, merged, found })
     }
 
     /// Signs a new manifest for the blobs that are frozen, in place of the old one; none if
@@ -197,6 +201,9 @@ impl Freshly {
         let mut replica = Replica::identity(txn)?;
         replica.show(self.latest);
         meta::put_replica(txn, &replica)?;
+        for RowDelta { table, row, delta } in &self.merged {
+            Replica::remember(txn, app, table, row, delta)?;
+        }
         records::put_frozen(txn, app, &self.push, Some(self.blobs))?;
         Ok(Some(self.push.n))
     }
@@ -235,6 +242,8 @@ pub fn settle(
 /// Transactions merged per row.
 struct Batch {
     tables: BTreeMap<TableName, BTreeMap<RowId, Delta>>,
+    /// Rows that occur more than once.
+    again: BTreeSet<(TableName, RowId)>,
     through: LogPosition,
     latest: Stamp,
 }
@@ -242,8 +251,12 @@ struct Batch {
 impl Batch {
     /// Merges whole transactions, as many as one push may name tables for.
     fn of(transactions: Vec<OutboxTx>) -> Option<Self> {
-        let mut batch =
-            Self { tables: BTreeMap::new(), through: LogPosition(0), latest: Stamp::ZERO };
+        let mut batch = Self {
+            tables: BTreeMap::new(),
+            again: BTreeSet::new(),
+            through: LogPosition(0),
+            latest: Stamp::ZERO,
+        };
         for transaction in transactions {
             let new = transaction.deltas.iter().filter(|d| !batch.tables.contains_key(&d.table));
             let full = batch.tables.len().saturating_add(new.count()) > MOST_TABLES;
@@ -253,11 +266,29 @@ impl Batch {
             batch.through = transaction.position;
             for delta in transaction.deltas {
                 batch.latest = batch.latest.max(delta.delta.version());
-                let rows = batch.tables.entry(delta.table).or_default();
-                rows.entry(delta.row).or_default().append(&delta.delta);
+                let rows = batch.tables.entry(delta.table.clone()).or_default();
+                match rows.get_mut(&delta.row) {
+                    None => {
+                        rows.insert(delta.row, delta.delta);
+                    }
+                    Some(merged) => {
+                        merged.append(&delta.delta);
+                        batch.again.insert((delta.table, delta.row));
+                    }
+                }
             }
         }
         (batch.through.0 > 0).then_some(batch)
+    }
+
+    /// Rows that were written more than once, with what the push says of them.
+    fn merged(&mut self) -> Vec<RowDelta> {
+        let again = std::mem::take(&mut self.again).into_iter();
+        let delta = |(table, row): (TableName, RowId)| {
+            let delta = self.tables.get_mut(&table)?.remove(&row)?;
+            Some(RowDelta { table, row, delta })
+        };
+        again.filter_map(delta).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use tidings_engine::{
 use tidings_proof::{Relation, Replica as ReplicaId, SignedManifest};
 use tidings_tables::Body;
 use tidings_wire::sync::{ChainHead, Entry, Item, PullResponse};
-use tidings_wire::{AppId, DeviceId, Position, Seq, limits};
+use tidings_wire::{AppId, DeviceId, Incarnation, Position, Seq, limits};
 
 use super::records::{self, QuarantineKey, Quarantined, StagedBlob};
 use crate::replica::{RemotePush, Replica, RowDelta};
@@ -164,7 +164,8 @@ pub fn staged_fact(
     }
 }
 
-/// Stores what the plan says of a page: rows, log, lanes, manifests, quarantine and cursor.
+/// Stores what the plan says of a page: rows, log, lanes, manifests, quarantine and cursor; unless
+/// a new incarnation was taken since it was planned, which begins anew in all of these.
 ///
 /// # Errors
 /// Nothing was stored then.
@@ -173,6 +174,7 @@ pub async fn store_page(
     unlocked: &Unlocked,
     page: OpenedPage,
     plan: &PagePlan,
+    planned_for: Incarnation,
     now_ms: i64,
 ) -> Result<(), CommitError<StoreError>> {
     let app = plan.app.clone();
@@ -215,6 +217,10 @@ pub async fn store_page(
     let also_app = app.clone();
     let also = move |txn: &mut Txn<'_>| {
         let app = &also_app;
+        if Replica::identity(txn)?.incarnation != planned_for {
+            let reason = "this replica took a new incarnation meanwhile".into();
+            return Err(StoreError::Unreadable { reason });
+        }
         for entry in quarantined {
             put_quarantine(txn, app, entry, now_ms)?;
         }

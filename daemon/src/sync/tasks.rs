@@ -198,10 +198,12 @@ pub(super) async fn store(
     order: PullOrder,
     page: OpenedPage,
     plan: PagePlan,
+    own: tidings_proof::Replica,
 ) -> Event {
     let now = shared.clock.now();
     let ahead = page.ahead(shared.server_time());
-    let stored = page::store_page(&shared.replica, &unlocked, page, &plan, now).await;
+    let stored =
+        page::store_page(&shared.replica, &unlocked, page, &plan, own.incarnation, now).await;
     let counted = match stored {
         Ok(()) => {
             shared.report_ahead(&unlocked, &ahead);
@@ -264,6 +266,9 @@ async fn frozen(
     most: Option<usize>,
 ) -> Result<(Option<ManifestNumber>, bool), OrderError> {
     let unlocked = shared.vault.unlocked().ok_or(OrderError::Locked)?;
+    // What is sealed must still be what the outbox holds when it is stored, and stamping anew
+    // changes the outboxes of all apps.
+    let _one = shared.freezing.lock().await;
     if most.is_some() {
         let frozen = |txn: &Txn<'_>, app: &AppId| {
             let frozen = records::frozen(txn, app)?.and_then(|frozen| frozen.through());
@@ -360,8 +365,11 @@ pub(super) async fn push(
     });
     let (frozen, blobs) = match read.await {
         Ok(Some(read)) => read,
-        // A hook's commit failed after it had frozen: there is nothing to send.
-        Ok(None) => return Event::Frozen { app, n: None, outbox: true },
+        // A hook's commit failed after it had frozen, or is not done yet.
+        Ok(None) => {
+            let failure = PushFailure::NothingFrozen;
+            return Event::PushFailed { app, ticket, failure };
+        }
         Err(error) => {
             tracing::warn!(%app, %error, "the frozen push cannot be read");
             let failure = PushFailure::Failed(Failure::Busy(None));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use minicbor::bytes::ByteVec;
 use tidings_crypto::{DeviceKeys, Keyring, entries, random};
-use tidings_engine::{Engine, EngineConfig, EngineStart, Output, PullOrder, Testimony, Time};
+use tidings_engine::{
+    Engine, EngineConfig, EngineStart, Output, PullOrder, RenewCause, Testimony, Time,
+};
 use tidings_proof::{Chain, SignedManifest};
 use tidings_tables::{Object, RowId, TableName, Value};
 use tidings_wire::local::{LogPosition, Origin};
@@ -91,14 +93,14 @@ impl Computer {
         self.replica.write(&app(), request).await.unwrap().position
     }
 
-    fn text(&self, table: &str, row: &str) -> Option<String> {
+    fn row(&self, table: &str, row: &str) -> Option<StoredRow> {
         let (table, row) = (TableName::new(table).unwrap(), RowId::new(row).unwrap());
-        let row: Option<StoredRow> = self
-            .replica
-            .store()
-            .read_blocking(|source| Replica::row(source, &app(), &table, &row))
-            .unwrap();
-        let columns = row?.image()?.columns;
+        let read = |source: &_| Replica::row(source, &app(), &table, &row);
+        self.replica.store().read_blocking(read).unwrap()
+    }
+
+    fn text(&self, table: &str, row: &str) -> Option<String> {
+        let columns = self.row(table, row)?.image()?.columns;
         Some(columns.get("t")?.to_string().trim_matches('"').to_owned())
     }
 
@@ -173,7 +175,8 @@ impl Computer {
         let unlocked = self.unlocked();
         let opened = page::open_page(&unlocked, &app(), response);
         let plan = engine.handle_page(now, &order, &opened.facts).unwrap();
-        page::store_page(&self.replica, &unlocked, opened, &plan, NOW).await.unwrap();
+        let own = engine.own().incarnation;
+        page::store_page(&self.replica, &unlocked, opened, &plan, own, NOW).await.unwrap();
         plan
     }
 }
@@ -242,6 +245,45 @@ async fn what_one_freezes_another_applies() {
     assert_eq!(start.apps[0].lanes.len(), 2);
     assert_eq!(start.apps[0].manifests.len(), 1);
     assert!(start.apps[0].record.complete);
+}
+
+#[tokio::test]
+async fn a_row_written_more_than_once_before_it_is_sent_is_the_same_on_both_sides() {
+    let (a, b) = Computer::pair().await;
+    for text in ["first", "second", "third"] {
+        a.put("t", "1", text).await;
+    }
+    assert!(a.freeze(limits::PUSH_BODY).await);
+    let (blobs, manifest) = a.frozen();
+    b.take(response(&a.unlocked().chain, blobs, &[manifest])).await;
+    let (ours, theirs) = (a.row("t", "1").unwrap(), b.row("t", "1").unwrap());
+    assert_eq!(ours.state.encode(), theirs.state.encode());
+}
+
+#[tokio::test]
+async fn a_page_that_was_planned_for_an_earlier_incarnation_is_not_stored() {
+    let (a, b) = Computer::pair().await;
+    a.put("t", "1", "first").await;
+    assert!(a.freeze(limits::PUSH_BODY).await);
+    let (blobs, manifest) = a.frozen();
+    let mut start = b.start();
+    start.apps.push(tidings_engine::AppStart::new(app()));
+    let now = Time::from_millis(1);
+    let mut engine = Engine::new(EngineConfig::default(), 1, start, now);
+    engine.handle_token(now, std::time::Duration::from_secs(900));
+    let order = pull_order(&mut engine);
+    let unlocked = b.unlocked();
+    let response = response(&unlocked.chain, blobs, &[manifest]);
+    let opened = page::open_page(&unlocked, &app(), response);
+    let plan = engine.handle_page(now, &order, &opened.facts).unwrap();
+    let cause = RenewCause::ServerLost;
+    renew::renew(&b.replica, &unlocked, cause, true, NOW).await.unwrap();
+    let before = b.start();
+    let own = engine.own().incarnation;
+    let stored = page::store_page(&b.replica, &unlocked, opened, &plan, own, NOW).await;
+    assert!(stored.is_err());
+    assert_eq!(format!("{:?}", b.start()), format!("{before:?}"), "neither cursor nor lanes");
+    assert_eq!(b.text("t", "1"), None, "nor rows");
 }
 
 #[tokio::test]
@@ -388,7 +430,7 @@ async fn a_new_incarnation_keeps_outbox_and_rows_and_begins_new_lanes() {
     a.freeze(limits::PUSH_BODY).await;
     a.put("t", "3", "waiting").await;
     let before = a.start();
-    renew::renew(&a.replica, &a.unlocked(), false, NOW).await.unwrap();
+    renew::renew(&a.replica, &a.unlocked(), RenewCause::Copied, false, NOW).await.unwrap();
     let after = a.start();
     assert_ne!(after.own.incarnation, before.own.incarnation);
     let app_start = &after.apps[0];
@@ -417,7 +459,7 @@ async fn a_refill_queues_every_row_and_says_so_until_it_is_done() {
         a.settle().await;
     }
     assert_eq!(a.pending(), 0);
-    renew::renew(&a.replica, &a.unlocked(), true, NOW).await.unwrap();
+    renew::renew(&a.replica, &a.unlocked(), RenewCause::ServerLost, true, NOW).await.unwrap();
     assert_eq!(a.pending(), 2, "two parts");
     let start = a.start();
     assert!(!start.apps[0].record.refill);
