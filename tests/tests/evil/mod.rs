@@ -5,6 +5,9 @@ mod invariants;
 mod scene;
 mod witness;
 
+mod account;
 mod blobs;
 mod lanes;
+mod losses;
+mod manifests;
 mod transport;

@@ -52,6 +52,9 @@ async fn attack_43_notify_abuse() {
     let strange = Script::new().answer(STREAM, move |_| {
         Answer::stream().pieces(Duration::from_millis(10), strange.clone(), 100)
     });
+    // What was said before may still be on its way.
+    scene.turn_honest(1);
+    scene.still(1).await;
     let mark = scene.play(1, strange);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let asked = scene.evils[1].asked_since(mark);
