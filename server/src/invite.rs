@@ -1,5 +1,6 @@
 //! Invite codes: 20 letters and digits that are easy to read out, kept here only as a hash.
 
+use tidings_proof::labels;
 use tidings_wire::Hash;
 
 use crate::failure::Answer;
@@ -43,7 +44,7 @@ pub fn hash(code: &str) -> Hash {
         .filter(|c| !c.is_whitespace() && *c != '-')
         .map(|c| c.to_ascii_lowercase())
         .collect();
-    Hash(blake3::derive_key("tidings/1/server-invite", plain.as_bytes()))
+    Hash(blake3::derive_key(labels::SERVER_INVITE.as_str(), plain.as_bytes()))
 }
 
 #[cfg(test)]

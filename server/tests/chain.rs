@@ -209,7 +209,7 @@ async fn an_account_has_only_so_many_devices_and_entries() {
     let server =
         TestServer::start(&[("limits.devices", "2"), ("limits.chain_entries", "16")]).await;
     let mut a = server.account().await;
-    a.link().await;
+    let stolen = a.link().await;
     let device = Device::new();
     let entry = a.device.adds(&a.chain, &device);
     let reply = a.append(&entry, &[wrap(Epoch(0), device.id)], None).await;
@@ -225,4 +225,12 @@ async fn an_account_has_only_so_many_devices_and_entries() {
         a.chain.extend(&entry).unwrap();
     }
     assert_eq!(entries(&a, 0).await.entries.len(), 16);
+    // Whoever filled it can be unlinked all the same.
+    let (entry, earlier) = a.device.rotates(&a.chain);
+    let own = [wrap(Epoch(1), a.device.id), wrap(Epoch(1), stolen.device.id)];
+    let reply = a.append(&entry, &own, Some(&earlier)).await;
+    assert_eq!(reply.code(), Code::QuotaExceeded);
+    let (entry, earlier) = a.device.revokes(&a.chain, &[stolen.device.id], BTreeSet::new());
+    let reply = a.append(&entry, &[wrap(Epoch(1), a.device.id)], Some(&earlier)).await;
+    assert_eq!(reply.status, 200);
 }

@@ -372,7 +372,7 @@ async fn manifests_and_chains_have_their_limits() {
             let bare = push(&mut book, &chain, tag(1), 0, 5);
             let manifest = bare.manifest.clone();
             let pushed = store.push(Push { limits: few, ..bare }).await;
-            let put = store.put_manifests(chain.account(), vec![manifest], few).await;
+            let put = store.put_manifests(chain.account(), chain.head(), vec![manifest], few).await;
             match n {
                 0 => assert!(pushed.is_ok() && put == Ok(0)),
                 _ => {
@@ -387,6 +387,23 @@ async fn manifests_and_chains_have_their_limits() {
             entries += 1;
         }
         assert!((5..100).contains(&entries), "{entries}");
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_verified_before_a_revocation_is_not_put_back_after_it() {
+    for (store, _dir) in engines() {
+        let device = Device::new();
+        let (new, mut chain) = new_account(&device, None);
+        store.create_account(new).await.unwrap();
+        let mut book = Book::new(&device, "notes");
+        let verified_at = chain.head();
+        let beyond = push(&mut book, &chain, tag(1), 0, 5).manifest;
+        append(&store, &device, &mut chain).await.unwrap();
+        let put = store.put_manifests(chain.account(), verified_at, vec![beyond], NO_LIMITS).await;
+        assert_eq!(put, Err(Refusal::ChainMoved(chain.head())));
+        assert!(store.manifests(chain.account(), device.id).await.unwrap().is_empty());
         store.close().await.unwrap();
     }
 }

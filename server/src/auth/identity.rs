@@ -2,7 +2,7 @@
 //! key of cursors. It lives in the store and travels with it.
 
 use ed25519_dalek::{Signer as _, SigningKey};
-use tidings_proof::server_id;
+use tidings_proof::{labels, server_id};
 use tidings_wire::ServerId;
 
 use crate::text;
@@ -29,7 +29,7 @@ impl Identity {
         let public = key.verifying_key().to_bytes();
         let server = server_id(&public);
         let kid = server.to_string().chars().take(16).collect();
-        let cursor_key = blake3::derive_key("tidings/1/server-cursor", secret);
+        let cursor_key = blake3::derive_key(labels::SERVER_CURSOR.as_str(), secret);
         Self { key, public, server, kid, cursor_key }
     }
 

@@ -215,7 +215,7 @@ keys! {
     Devices = "limits.devices", count(2, limits::DEVICES as u64), Some("256"),
         "Most active devices of an account. May only be lowered.";
     ChainEntries = "limits.chain_entries", count(16, 1 << 20), Some("10000"),
-        "Most entries in the device chain of an account.";
+        "Most entries in the device chain of an account. Unlinking a device may go beyond.";
     Apps = "limits.apps", count(1, 100_000), Some("1000"),
         "Most apps of an account.";
     Lanes = "limits.lanes", count(1, 100_000), Some("100000"),
@@ -224,7 +224,7 @@ keys! {
     Replicas = "limits.replicas", count(16, 1 << 20), Some("10000"),
         "Most replicas (a device has one, and a new one after it was copied or restored) of one app of an account.";
     ChainBytes = "limits.chain_bytes", bytes(1 << 20, 1 << 40), Some("64MiB"),
-        "Most bytes of an account's device chain and key ring, which do not count against the quota.";
+        "Most bytes of an account's device chain and key ring, which do not count against the quota. Unlinking a device may go beyond.";
 
     QuotaBytes = "quota.bytes", bytes(0, 1 << 50), Some("0"),
         "Most bytes of blobs and manifests an account may keep here; 0 means no limit but the disk's.";

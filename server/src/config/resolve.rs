@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use directories::BaseDirs;
+
 use super::keys::Key;
 use super::layers::{ConfigError, Layers, Origin};
 use super::value::{Network, Rate, StoreLocation, Value};
@@ -366,12 +368,11 @@ fn path(layers: &Layers, key: Key) -> Result<Option<PathBuf>, ConfigError> {
 
 /// The store where nobody named one: the unit's state directory, else the user's data directory.
 fn default_store() -> Result<StoreLocation, ConfigError> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("STATE_DIRECTORY")
+    let unit = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
+    let user = || BaseDirs::new().map(|user| user.data_dir().join("tidings-server"));
+    unit.filter(|dir| dir.is_absolute())
         .map(|dir| dir.join("store"))
-        .or_else(|| absolute("XDG_DATA_HOME").map(|dir| dir.join("tidings-server")))
-        .or_else(|| absolute("HOME").map(|dir| dir.join(".local/share/tidings-server")))
+        .or_else(user)
         .map(StoreLocation::Sled)
         .ok_or_else(|| conflict("there is no home directory: say where with store = \"sled:DIR\""))
 }

@@ -19,7 +19,7 @@ use crate::hub::End;
 use crate::invite;
 use crate::rates;
 use crate::state::Shared;
-use crate::store::NewAccount;
+use crate::store::{NewAccount, Refusal};
 use crate::text;
 
 /// `POST /api/accounts`: verifies the genesis and its wraps and creates the account.
@@ -65,12 +65,15 @@ pub(super) async fn remove(
     // Begun is finished, whether or not the caller stays for the answer.
     let task = {
         let shared = shared.clone();
-        async move { shared.store.delete_account(account).await }
+        async move {
+            shared.store.delete_account(account).await?;
+            shared.chains.forget(account);
+            shared.hub.end_devices(account, |_| true, End::AccountGone);
+            tracing::info!(%account, "account deleted");
+            Ok::<_, Refusal>(())
+        }
     };
     shared.tasks.spawn(task).await.map_err(Failure::internal)??;
-    shared.chains.forget(account);
-    shared.hub.end_devices(account, |_| true, End::AccountGone);
-    tracing::info!(%account, "account deleted");
     json(&json!({}))
 }
 

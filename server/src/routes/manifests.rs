@@ -67,9 +67,9 @@ pub(super) async fn put_back(
     let verifying = tokio::task::spawn_blocking(move || verify(&bytes, &verifier));
     let manifests = verifying.await.map_err(Failure::internal)??;
     let task = {
-        let (shared, account) = (shared.clone(), caller.account);
+        let (shared, account, chain) = (shared.clone(), caller.account, caller.chain.head());
         let limits = shared.push_limits();
-        async move { shared.store.put_manifests(account, manifests, limits).await }
+        async move { shared.store.put_manifests(account, chain, manifests, limits).await }
     };
     let taken = shared.tasks.spawn(task).await.map_err(Failure::internal)??;
     tracing::info!(account = %caller.account, taken, "manifests put back");

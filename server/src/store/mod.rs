@@ -65,10 +65,12 @@ pub trait Store: Send + Sync + 'static {
     /// The newest manifests of a device in all apps.
     fn manifests(&self, account: AccountId, device: DeviceId) -> Reply<'_, Vec<Vec<u8>>>;
 
-    /// Puts back manifests that are newer than those held; answers how many were taken.
+    /// Puts back manifests that are newer than those held and were verified against the chain that
+    /// ends at `chain`; answers how many were taken.
     fn put_manifests(
         &self,
         account: AccountId,
+        chain: ChainHead,
         manifests: Vec<NewManifest>,
         limits: PushLimits,
     ) -> Reply<'_, usize>;
@@ -236,9 +238,9 @@ pub struct ChainAppend {
     pub revoked: BTreeSet<DeviceId>,
     /// As above.
     pub cuts: BTreeSet<Cut>,
-    /// Most entries of a chain.
+    /// Most entries of a chain; one that revokes may go beyond.
     pub most: u64,
-    /// Most bytes of a chain with its key ring.
+    /// Most bytes of a chain with its key ring; one that revokes may go beyond.
     pub most_bytes: u64,
 }
 

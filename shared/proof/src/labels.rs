@@ -100,6 +100,10 @@ labels! {
     PAIR_KEY_OLD = "tidings/1/pair-key-old";
     /// Associated data: a sealed pairing message.
     PAIR_MESSAGE = "tidings/1/pair-message";
+    /// BLAKE3 key derivation context: a server's token key to the key of its cursors.
+    SERVER_CURSOR = "tidings/1/server-cursor";
+    /// BLAKE3 key derivation context: an invite code to what a server keeps of it.
+    SERVER_INVITE = "tidings/1/server-invite";
 }
 
 #[cfg(test)]

@@ -42,7 +42,10 @@ pub(crate) fn append(txn: &mut Txn<'_>, append: &ChainAppend) -> Result<(), Refu
         return Err(Refusal::ChainMoved(record.row.head));
     }
     record.chain_bytes += size(&append.entry, &append.wraps, append.earlier.as_deref());
-    if append.after.index.0 >= append.most || record.chain_bytes > append.most_bytes {
+    let full = append.after.index.0 >= append.most || record.chain_bytes > append.most_bytes;
+    // A device that was stolen could fill the chain, so that nobody could unlink it any more.
+    // Unlinking goes on; each entry of it takes one of at most 256 active devices away.
+    if full && append.revoked.is_empty() {
         return Err(Refusal::ChainFull);
     }
     if !append.revoked.is_empty() && held_cuts(txn, append)? != append.cuts {

@@ -3,7 +3,7 @@
 
 use tidings_kv::{Reader, Scan, Txn};
 use tidings_proof::Replica;
-use tidings_wire::sync::ManifestMark;
+use tidings_wire::sync::{ChainHead, ManifestMark};
 use tidings_wire::{AccountId, DeviceId};
 
 use super::keys::{self, Prefix};
@@ -114,10 +114,15 @@ pub(crate) fn of_device(
 pub(crate) fn put_back(
     txn: &mut Txn<'_>,
     account: AccountId,
+    chain: ChainHead,
     manifests: &[NewManifest],
     limits: PushLimits,
 ) -> Result<usize, Refusal> {
     let mut record = account::record(txn, account)?;
+    // One whose author was revoked since may be beyond its cut, and would stand here for ever.
+    if record.row.head != chain {
+        return Err(Refusal::ChainMoved(record.row.head));
+    }
     let mut taken = 0;
     for manifest in manifests {
         let mut app = account::app_or_new(txn, account, &mut record, &manifest.app, limits.apps)?;

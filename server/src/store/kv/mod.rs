@@ -26,7 +26,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidings_kv::{CommitError, Durability, Store as Kv, StoreError, Txn};
-use tidings_wire::sync::{AppHead, DevicePull};
+use tidings_wire::sync::{AppHead, ChainHead, DevicePull};
 use tidings_wire::{AccountId, AppId, DeviceId, Hash};
 use tokio::sync::oneshot;
 
@@ -180,10 +180,11 @@ impl Store for KvStore {
     fn put_manifests(
         &self,
         account: AccountId,
+        chain: ChainHead,
         manifests: Vec<NewManifest>,
         limits: PushLimits,
     ) -> Reply<'_, usize> {
-        Box::pin(self.write(move |txn| manifest::put_back(txn, account, &manifests, limits)))
+        Box::pin(self.write(move |txn| manifest::put_back(txn, account, chain, &manifests, limits)))
     }
 
     fn apps(&self, account: AccountId) -> Reply<'_, Vec<AppHead>> {
