@@ -147,9 +147,12 @@ pub(super) async fn judge(response: Response) -> Result<Response, ClientError> {
     let waits = retry_after(&response);
     let foreign = not_tidings(&response);
     let body = read_body(response, limits::JSON_RESPONSE).await?;
-    let Ok(ProblemBody { error: problem }) = decode::json(&body) else {
+    let Ok(ProblemBody { error: mut problem }) = decode::json(&body) else {
         return Err(foreign);
     };
+    // A person reads this in a terminal, and a hostile server wrote it.
+    problem.message = clip(&problem.message);
+    problem.hint = problem.hint.as_deref().map(clip);
     let retry_after = problem.retry_after.map(Duration::from_secs).or(waits);
     let status = status.as_u16();
     Err(ClientError::Problem { status, problem: Box::new(problem), retry_after })
@@ -182,9 +185,12 @@ fn not_tidings(response: &Response) -> ClientError {
     ClientError::NotTidings { status: status.as_u16(), found, retry_after }
 }
 
-/// What a stranger sent, short enough and plain enough for a line of a log.
-fn clip(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+/// Characters of a stranger's text that are kept; no server of ours says more at once.
+const CLIPPED: usize = 500;
+
+/// What a stranger sent, short enough and plain enough for a line of a log or a terminal.
+pub(super) fn clip(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CLIPPED).collect()
 }
 
 /// Seconds only: the other form, a date, needs a clock that agrees with the server's.

@@ -7,6 +7,7 @@ use minicbor::{Decoder, decode::Decode};
 use serde::de::DeserializeOwned;
 
 use super::ClientError;
+use super::call::clip;
 
 /// Most data items of a CBOR answer. A page has about ten per blob and per manifest.
 const CBOR_ITEMS: usize = 1 << 19;
@@ -17,7 +18,7 @@ pub(super) fn cbor<T>(bytes: &[u8]) -> Result<T, ClientError>
 where
     T: for<'b> Decode<'b, ()>,
 {
-    let protocol = |error: minicbor::decode::Error| ClientError::Protocol(error.to_string());
+    let protocol = |error: minicbor::decode::Error| ClientError::Protocol(clip(&error.to_string()));
     let count = count_items(bytes).ok_or_else(|| ClientError::Protocol("it is cut".to_owned()))?;
     if count > CBOR_ITEMS {
         return Err(ClientError::Protocol("it has too many items".to_owned()));
@@ -63,7 +64,7 @@ pub(super) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> 
     if bytes.iter().filter(|&&byte| byte == b',').count() > JSON_COMMAS {
         return Err(ClientError::Protocol("it has too many elements".to_owned()));
     }
-    serde_json::from_slice(bytes).map_err(|error| ClientError::Protocol(error.to_string()))
+    serde_json::from_slice(bytes).map_err(|error| ClientError::Protocol(clip(&error.to_string())))
 }
 
 #[cfg(test)]

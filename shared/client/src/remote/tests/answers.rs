@@ -177,6 +177,26 @@ async fn problems_keep_their_words_and_kinds() {
 }
 
 #[tokio::test]
+async fn what_a_server_says_cannot_drive_a_terminal() {
+    let long = "x".repeat(10_000);
+    let body = format!(
+        r#"{{"error":{{"code":"rate.limited","message":"a\u001b[2Jb\r\nc {long}","hint":"\u0007{long}"}}}}"#
+    );
+    let refusal = answer("429 Too Many Requests", "application/json", body.as_bytes());
+    let value = format!(r#"{{"generation":"\u001b[2J{long}"}}"#);
+    for sent in [refusal, answer("200 OK", "application/json", value.as_bytes())] {
+        let server = Server::tcp(send(sent)).await;
+        let error = within(client(&server).apps()).await.unwrap_err();
+        let shown = error.to_string();
+        assert!(!shown.contains(char::is_control) && shown.len() < 1_000, "{shown}");
+        if let ClientError::Problem { problem, .. } = error {
+            let hint = problem.hint.unwrap();
+            assert!(!hint.contains(char::is_control) && hint.len() < 1_000);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_proxy_that_asks_to_wait_is_heard() {
     let bytes = b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\nretry-after: 7\r\n\
                   content-length: 4\r\n\r\nbusy";
