@@ -2,8 +2,9 @@
 //!
 //! While a sync runs, more jobs gather in the queue, and the next commit takes them all: nobody
 //! pays for a sync alone while others wait. An acknowledgement follows the sync of everything that
-//! its job read or wrote.
+//! its job read or wrote. Compactions run on the same thread, a slice between two commits.
 
+mod compactor;
 mod job;
 mod keeper;
 
@@ -16,10 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::job::Work;
+use self::{
+    compactor::{Asker, Compactor},
+    job::Work,
+};
 pub(crate) use self::{job::Job, keeper::Keeper};
 use crate::{
-    Durability, FailureHook, Options, StoreError, Txn,
+    Compaction, Durability, FailureHook, Options, StoreError, Txn,
     records::{Identity, Records},
     space::Space,
 };
@@ -27,9 +31,15 @@ use crate::{
 /// A job on its way to the committer.
 pub(crate) type Queued = (Durability, Box<dyn Work>);
 
+/// What the committer is asked to do.
+enum Order {
+    Job(Queued),
+    Compact(Asker),
+}
+
 /// Handle of the committing thread.
 pub(crate) struct Committer {
-    queue: Mutex<Option<SyncSender<Queued>>>,
+    queue: Mutex<Option<SyncSender<Order>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     id: ThreadId,
     failed: Failed,
@@ -49,6 +59,7 @@ impl Committer {
         let (sender, queue) = sync_channel(options.queue);
         let failed = Failed::default();
         let writer = Writer {
+            compactor: Compactor::new(Arc::clone(&records), options),
             records,
             identity,
             keeper,
@@ -74,19 +85,29 @@ impl Committer {
     /// Hands a job over without waiting; gives it back with the reason if that cannot be.
     pub(crate) fn offer(&self, queued: Queued) -> Result<(), (Queued, StoreError)> {
         let Some(sender) = self.sender() else { return Err((queued, StoreError::Closed)) };
-        sender.try_send(queued).map_err(|error| match error {
-            TrySendError::Full(queued) => (queued, StoreError::Busy),
-            TrySendError::Disconnected(queued) => (queued, StoreError::Closed),
+        sender.try_send(Order::Job(queued)).or_else(|error| match error {
+            TrySendError::Full(Order::Job(queued)) => Err((queued, StoreError::Busy)),
+            TrySendError::Disconnected(Order::Job(queued)) => Err((queued, StoreError::Closed)),
+            _ => Ok(()),
         })
     }
 
     /// Hands a job over, waiting for room in the queue.
-    pub(crate) fn enqueue(&self, queued: Queued) -> Result<(), (Queued, StoreError)> {
-        let Some(sender) = self.sender() else { return Err((queued, StoreError::Closed)) };
-        sender.send(queued).map_err(|error| (error.0, StoreError::Closed))
+    pub(crate) fn enqueue(&self, queued: Queued) -> Result<(), StoreError> {
+        let sender = self.sender().ok_or(StoreError::Closed)?;
+        sender.send(Order::Job(queued)).map_err(|_| StoreError::Closed)
     }
 
-    fn sender(&self) -> Option<SyncSender<Queued>> {
+    /// Compacts the store, or waits for the compaction that is under way.
+    pub(crate) fn compact(&self) -> Result<Compaction, StoreError> {
+        let (asker, outcome) = sync_channel(1);
+        let sender = self.sender().ok_or(StoreError::Closed)?;
+        sender.send(Order::Compact(asker)).map_err(|_| StoreError::Closed)?;
+        drop(sender);
+        outcome.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn sender(&self) -> Option<SyncSender<Order>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -114,6 +135,7 @@ impl Committer {
 /// The thread's own side.
 struct Writer {
     records: Arc<Records>,
+    compactor: Compactor,
     identity: Identity,
     keeper: Arc<Mutex<Keeper>>,
     space: Space,
@@ -127,27 +149,37 @@ struct Writer {
 }
 
 impl Writer {
-    fn serve(mut self, queue: &Receiver<Queued>) {
+    fn serve(mut self, queue: &Receiver<Order>) {
         loop {
-            let first = match self.sync_by {
-                None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => queue.recv_timeout(at.saturating_duration_since(Instant::now())),
+            let next = match (self.compactor.is_underway(), self.sync_by) {
+                (true, _) => queue.recv_timeout(Duration::ZERO),
+                (false, None) => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                (false, Some(at)) => {
+                    queue.recv_timeout(at.saturating_duration_since(Instant::now()))
+                }
             };
-            match first {
-                Ok(first) => self.group(first, queue),
-                Err(RecvTimeoutError::Timeout) => self.settle(),
+            match next {
+                Ok(Order::Job(first)) => self.group(first, queue),
+                Ok(Order::Compact(asker)) => self.compactor.ask(asker),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            if self.sync_by.is_some_and(|at| at <= Instant::now()) {
+                self.settle();
+            }
+            if self.compactor.is_underway() {
+                self.compact();
+            }
         }
+        self.compactor.give_up(&StoreError::Closed);
         if self.sync_by.is_some() {
             self.settle();
         }
     }
 
     /// Runs a job and those that wait behind it, commits them as one, acknowledges them all.
-    fn group(&mut self, first: Queued, queue: &Receiver<Queued>) {
-        if let Some(reason) = self.failed.get() {
-            let error = StoreError::Failed { reason: Arc::clone(reason) };
+    fn group(&mut self, first: Queued, queue: &Receiver<Order>) {
+        if let Some(error) = self.stopped() {
             first.1.acknowledge(Err(error));
             return;
         }
@@ -166,13 +198,40 @@ impl Writer {
             performed.push(job);
             let (jobs, bytes) = self.limits;
             let full = performed.len() >= jobs || txn.bytes() >= bytes;
-            next = if full { None } else { queue.try_recv().ok() };
+            next = if full { None } else { self.waiting(queue) };
         }
         let outcome = self.commit(txn, durability);
         for job in performed {
             job.acknowledge(outcome.clone());
         }
         self.after(&outcome);
+    }
+
+    /// The next job, if one waits.
+    fn waiting(&mut self, queue: &Receiver<Order>) -> Option<Queued> {
+        loop {
+            match queue.try_recv().ok()? {
+                Order::Job(queued) => return Some(queued),
+                Order::Compact(asker) => self.compactor.ask(asker),
+            }
+        }
+    }
+
+    /// Does a slice of the compaction under way.
+    fn compact(&mut self) {
+        if let Some(error) = self.stopped() {
+            self.compactor.give_up(&error);
+            return;
+        }
+        if let Err(StoreError::Unknown { reason }) = self.compactor.slice(&self.space) {
+            let _ = self.failed.set(Arc::clone(&reason));
+            self.after(&Err(StoreError::Unknown { reason }));
+        }
+    }
+
+    /// The answer to everything once a commit has failed.
+    fn stopped(&self) -> Option<StoreError> {
+        self.failed.get().map(|reason| StoreError::Failed { reason: Arc::clone(reason) })
     }
 
     /// Syncs relaxed commits.
@@ -187,8 +246,8 @@ impl Writer {
     }
 
     fn commit(&mut self, txn: Txn<'_>, durability: Durability) -> Result<(), StoreError> {
-        if let Some(reason) = self.failed.get() {
-            return Err(StoreError::Failed { reason: Arc::clone(reason) });
+        if let Some(error) = self.stopped() {
+            return Err(error);
         }
         let bytes = txn.bytes();
         let writes = txn.into_writes();
@@ -198,12 +257,19 @@ impl Writer {
         if writes.is_empty() && !owed {
             return Ok(());
         }
-        self.space.allows(bytes)?;
+        if let Err(full) = self.space.allows(bytes) {
+            // A half-made copy is in the way of a write: it goes first.
+            if !self.compactor.give_up(&full) {
+                return Err(full);
+            }
+            self.space.allows(bytes)?;
+        }
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner).begin()?;
         let next = Identity { commit: self.identity.commit + 1, ..self.identity };
         match self.records.commit(writes, next, durability) {
             Ok(reached) => {
                 self.identity = next;
+                self.compactor.committed(bytes);
                 self.sync_by = match reached {
                     Durability::Synced => None,
                     Durability::Relaxed => {

@@ -53,11 +53,38 @@ pub trait Engine: View + 'static {
     /// The files could not be looked at.
     fn disk_size(&self) -> Result<u64, StoreError>;
 
-    /// Gives space back to the file system, where the engine can. Views must be closed first.
+    /// Bytes of all keys and values in it, if the engine keeps count.
     ///
     /// # Errors
-    /// The engine failed or views are open; what is stored is safe either way.
-    fn compact(&self) -> Result<Compaction, StoreError>;
+    /// The engine is closed.
+    fn live_size(&self) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
+    /// Gives space back to the file system, where the engine can, a slice a call: the first call
+    /// begins, and it is over with [`Step::Done`] or an error. Called between commits by the
+    /// thread that commits, so that a commit waits for a slice at most. Views must be closed
+    /// first.
+    ///
+    /// # Errors
+    /// The engine failed or views are open; it is given up and what is stored is safe. Only after
+    /// [`StoreError::Unknown`] the engine must not be written to again.
+    fn compact(&self) -> Result<Step, StoreError>;
+
+    /// Gives up a compaction that is under way: nothing but its work is lost. If it is past the
+    /// point of no return it is finished instead, and answered.
+    fn cancel_compaction(&self) -> Option<Compaction> {
+        None
+    }
+
+    /// How far a compaction under way has come, if it copies what is live and can be given up.
+    fn rewrite(&self) -> Option<Rewrite> {
+        None
+    }
+
+    /// Removes what an interrupted compaction left behind. Called once after an open, when the
+    /// data has proved to be the store's.
+    fn tidy(&self) {}
 
     /// Checks the engine's own structures.
     ///
@@ -73,7 +100,25 @@ pub trait Engine: View + 'static {
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// What [`Engine::compact`] did.
+/// What a call of [`Engine::compact`] leaves to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// More: call again.
+    Underway,
+    /// Nothing.
+    Done(Compaction),
+}
+
+/// How far a rewrite has come; bytes of keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Bytes in the copy.
+    pub copied: u64,
+    /// Bytes in the store, which writes change meanwhile.
+    pub live: u64,
+}
+
+/// What a compaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compaction {
     /// The files were rewritten; sizes in bytes.

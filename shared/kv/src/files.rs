@@ -31,16 +31,25 @@ pub(crate) fn sync_file(path: &Path) -> Result<(), StoreError> {
 /// Replaces a file so that a crash at any point leaves the old or the new contents, and the new
 /// ones are durable on return.
 pub(crate) fn replace(dir: &Path, name: &str, contents: &[u8]) -> Result<(), StoreError> {
-    let path = dir.join(name);
-    let temporary = dir.join(format!("{name}.new"));
+    prepare(dir, name, contents)?;
+    put_in_place(dir, name)
+}
+
+/// The first half of [`replace`]: the new contents are durable, and nothing is replaced yet.
+pub(crate) fn prepare(dir: &Path, name: &str, contents: &[u8]) -> Result<(), StoreError> {
     let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
+        let mut file = File::create(dir.join(format!("{name}.new")))?;
         file.write_all(contents)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&temporary, &path)
+        file.sync_all()
     };
-    write().map_err(|error| StoreError::io(format!("write {}", path.display()), error))?;
+    write().map_err(|error| StoreError::io(format!("write {}", dir.join(name).display()), error))
+}
+
+/// The second half of [`replace`]. After an error the old or the new contents may be there.
+pub(crate) fn put_in_place(dir: &Path, name: &str) -> Result<(), StoreError> {
+    let path = dir.join(name);
+    fs::rename(dir.join(format!("{name}.new")), &path)
+        .map_err(|error| StoreError::io(format!("write {}", path.display()), error))?;
     sync_dir(dir)
 }
 

@@ -44,7 +44,7 @@ mod txn;
 
 pub use batch::{Batch, Durability, Write};
 pub use check::{CheckReport, DamagedRecord};
-pub use engine::{Compaction, Engine, View};
+pub use engine::{Compaction, Engine, Rewrite, Step, View};
 pub use error::{CommitError, Damage, ErrorKind, StoreError};
 pub use marker::{FORMAT_VERSION, Generation, StoreId};
 pub use open::Opening;

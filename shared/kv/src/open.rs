@@ -153,6 +153,8 @@ fn existing(
         );
         return Err(StoreError::damaged(place, what));
     }
+    // Not before: what looks like a leftover might be the data of a damaged store.
+    records.engine.tidy();
     let clean = marker.stage == Stage::Clean;
     assemble(Some((dir, lock)), records, identity, marker, options, clean)
 }
@@ -175,9 +177,10 @@ fn assemble(
     Ok(Store::new(Parts { dir, records, keeper, committer, lock, clean, engine: options.engine }))
 }
 
-/// The owner's tables and the store's own.
+/// The owner's tables and the store's own. What names the store comes last, because a rewrite
+/// copies tables in this order and a copy without it is nobody's store.
 fn all(options: &Options) -> Vec<&'static str> {
-    options.tables.iter().copied().chain([META, PARTS]).collect()
+    options.tables.iter().copied().chain([PARTS, META]).collect()
 }
 
 fn fresh(options: &Options) -> Result<Marker, StoreError> {

@@ -76,13 +76,22 @@ pub struct Options {
     pub batch_bytes: usize,
     /// A relaxed commit is followed by a synced one after this time at the latest.
     pub relaxed_for: Duration,
+    /// sled gives no space back by itself. When its files take more than this many times the
+    /// bytes that are live in them, the store moves these to fresh files while it goes on; see
+    /// [`crate::Store::compact`]. 0: only when asked. Fresh files are two to three times as large
+    /// as what is live.
+    pub rewrite_ratio: u32,
+    /// Files of fewer bytes than this are not rewritten unless asked. sled works in units of
+    /// 8 MiB, so that small stores are all alike to it.
+    pub rewrite_floor: u64,
     /// Called when the store stops after a failed commit.
     pub on_failure: Option<FailureHook>,
 }
 
 impl Options {
     /// Options with the defaults: a 64 MiB cache, 16 MiB kept free, 4,096 waiting jobs, 1,024 jobs
-    /// or 8 MiB a commit, relaxed commits synced within a second.
+    /// or 8 MiB a commit, relaxed commits synced within a second, sled's files rewritten when they
+    /// are over 64 MiB and four times as large as what is live.
     pub fn new(engine: EngineKind, owner: &'static str, tables: &'static [&'static str]) -> Self {
         Self {
             engine,
@@ -96,6 +105,8 @@ impl Options {
             batch_jobs: 1024,
             batch_bytes: 8 << 20,
             relaxed_for: Duration::from_secs(1),
+            rewrite_ratio: 4,
+            rewrite_floor: 64 << 20,
             on_failure: None,
         }
     }

@@ -229,7 +229,8 @@ pub(crate) fn survey(view: &dyn View, table: &str, scan: &Scan) -> Result<Vec<Fo
     while !rest.is_empty() {
         let raw = view.range(table, &rest)?;
         let size = raw.iter().map(|(key, record)| key.len() + record.len()).sum();
-        let ended = !rest.is_full(raw.len(), size);
+        // A limit of no bytes is reached by no rows, too.
+        let ended = raw.is_empty() || !rest.is_full(raw.len(), size);
         for (key, record) in raw {
             rest.advance(&key);
             let value = match decode(view, table, &key, record) {

@@ -2,7 +2,7 @@
 //! full disk half way through a commit with a failure that only a restart heals; a refusal heals
 //! by itself when space is back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
@@ -32,12 +32,12 @@ impl Space {
 
 /// Bytes that an ordinary user may still write; none if the system does not say.
 #[cfg(unix)]
-fn free(dir: &std::path::Path) -> Option<u64> {
+pub(crate) fn free(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 #[cfg(not(unix))]
-fn free(_: &std::path::Path) -> Option<u64> {
+pub(crate) fn free(_: &Path) -> Option<u64> {
     None
 }

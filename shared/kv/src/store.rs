@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    CheckReport, CommitError, Compaction, Durability, EngineKind, Found, Generation, Reader, Row,
-    Scan, Snapshot, StoreError, StoreId, Txn, check,
+    CheckReport, CommitError, Compaction, Durability, EngineKind, Found, Generation, Reader,
+    Rewrite, Row, Scan, Snapshot, StoreError, StoreId, Txn, check,
     committer::{Committer, Job, Keeper},
     lock::Lock,
     marker::Marker,
@@ -87,9 +87,7 @@ impl Store {
             // The receiver is gone only if this thread is.
             let _ = sender.send(result);
         };
-        if let Err((_, error)) = committer.enqueue((durability, Box::new(Job::new(job, ack)))) {
-            return Err(CommitError::Store(error));
-        }
+        committer.enqueue((durability, Box::new(Job::new(job, ack))))?;
         receiver.recv().unwrap_or(Err(CommitError::Store(StoreError::Closed)))
     }
 
@@ -135,13 +133,38 @@ impl Store {
         self.inner.parts.records.engine.disk_size()
     }
 
-    /// Gives space back to the file system, where the engine can; commits and reads wait
-    /// meanwhile. No view may be open.
+    /// Bytes of all keys and values in the store, as it keeps them, if the engine keeps count
+    /// (sled): what [`Store::disk_size`] is to be compared with.
     ///
     /// # Errors
-    /// The engine failed or a view is open; what is stored is safe either way.
+    /// The store is closed.
+    pub fn live_size(&self) -> Result<Option<u64>, StoreError> {
+        self.inner.parts.records.engine.live_size()
+    }
+
+    /// Gives space back to the file system, where the engine can, and waits until that is done.
+    ///
+    /// On sled this is a rewrite of everything that is live into a fresh directory. Reads and
+    /// writes go on meanwhile, and [`Store::rewrite`] says how far it is; it takes as much room
+    /// again as the result, and memory for a second cache. sled's stores also begin it by
+    /// themselves ([`Options::rewrite_ratio`](crate::Options::rewrite_ratio)). On redb commits
+    /// and reads wait, and no view may be open.
+    ///
+    /// # Errors
+    /// [`StoreError::StorageFull`] if there is too little room, or whatever else the engine
+    /// failed at; what is stored is safe, and only after [`StoreError::Unknown`] the store takes
+    /// no more writes. Inside a job it is [`StoreError::Busy`].
     pub fn compact(&self) -> Result<Compaction, StoreError> {
-        guarded(|| self.inner.parts.records.engine.compact())
+        let committer = &self.inner.parts.committer;
+        if committer.is_current() {
+            return Err(StoreError::Busy);
+        }
+        committer.compact()
+    }
+
+    /// How far a rewrite under way has come; none if there is none.
+    pub fn rewrite(&self) -> Option<Rewrite> {
+        self.inner.parts.records.engine.rewrite()
     }
 
     /// Reads and verifies everything.

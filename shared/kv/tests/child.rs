@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn entry() {
     let Some((dir, subject)) = orders() else { return };
     let store = subject.open(&dir).unwrap();
-    let failure = workload::write(&store, |writer, head| {
+    let failure = workload::write(&store, subject, |writer, head| {
         let mut out = std::io::stdout().lock();
         // The parent reads whole lines; one write each keeps them whole when this process dies.
         out.write_all(format!("\nack {writer} {head}\n").as_bytes()).unwrap();

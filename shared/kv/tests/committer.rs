@@ -11,8 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 use tidings_kv::{
-    Batch, CommitError, Compaction, Durability, Engine, EngineKind, ErrorKind, Options, Reader,
-    Row, Scan, Store, StoreError, View, engine::MemoryEngine,
+    Batch, CommitError, Durability, Engine, EngineKind, ErrorKind, Options, Reader, Row, Scan,
+    Step, Store, StoreError, View, engine::MemoryEngine,
 };
 
 use crate::support::{options, put};
@@ -64,7 +64,7 @@ impl Engine for Scripted {
         self.0.disk_size()
     }
 
-    fn compact(&self) -> Result<Compaction, StoreError> {
+    fn compact(&self) -> Result<Step, StoreError> {
         self.0.compact()
     }
 

@@ -31,6 +31,7 @@ fn reads_back_what_was_written() {
 #[test]
 fn pages_come_in_byte_order_within_bounds() {
     each(|store| {
+        assert_eq!(keys(store, &Scan::all(9).bytes(0)), [""; 0]);
         store
             .run(|txn| {
                 for key in ["b", "a", "ab", "", "z", "aa"] {
@@ -48,6 +49,8 @@ fn pages_come_in_byte_order_within_bounds() {
         assert_eq!(keys(store, &Scan::all(2).reversed().after(b"aa")), ["a", ""]);
         assert_eq!(keys(store, &Scan::all(99).bytes(18)), ["", "a", "aa"]);
         assert_eq!(keys(store, &Scan::all(99).bytes(1)), [""]);
+        assert_eq!(keys(store, &Scan::all(99).bytes(0)), [""]);
+        assert_eq!(keys(store, &Scan::all(99).bytes(0).after(b"z")), [""; 0]);
         assert_eq!(keys(store, &Scan::all(0)), [""; 0]);
         assert_eq!(keys(store, &Scan::between(b"b", b"a", 9)), [""; 0]);
     });

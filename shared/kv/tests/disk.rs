@@ -1,4 +1,4 @@
-//! A disk that loses, fills up and breaks on request: a preloaded library (`disk/shim.c`) between a
+//! A disk that loses, fills up, breaks or stops on request: a preloaded library (`disk/shim.c`) between a
 //! child process and its files, and what it left of them (`disk/undo.rs`).
 
 mod undo;
@@ -47,7 +47,9 @@ impl Disk {
             .env("POWERCUT_DIR", self.store())
             .env("POWERCUT_JOURNAL", self.journal())
             .env(FULL, self.home.join("full"))
-            .env(BROKEN, self.home.join("broken"));
+            .env(BROKEN, self.home.join("broken"))
+            .env(READONLY, self.home.join("readonly"))
+            .env(STEP, self.home.join("step"));
     }
 
     /// Cuts the power of a child that was killed: undoes what it had not synced. Answers how many
@@ -56,6 +58,11 @@ impl Disk {
         let undone = undo(&self.store(), &self.journal(), loss);
         fs::remove_file(self.journal()).unwrap();
         undone
+    }
+
+    /// Spares a child that was killed the power cut.
+    pub fn spare(&self) {
+        fs::remove_file(self.journal()).unwrap();
     }
 
     fn journal(&self) -> PathBuf {
@@ -73,6 +80,35 @@ pub fn set_broken(on: bool) {
     set(BROKEN, on);
 }
 
+/// Forbids every change under this process, or allows them.
+pub fn set_readonly(on: bool) {
+    set(READONLY, on);
+}
+
+/// Kills this process just before its `step`th change or sync from now on.
+pub fn kill_at(step: u64) {
+    at(step, 0);
+}
+
+/// Lets the `step`th change or sync from now on fail with an error of the system, once.
+pub fn fail_at(step: u64, error: i32) {
+    assert_ne!(error, 0);
+    at(step, error);
+}
+
+/// Whether the step came; if not, it is forgotten.
+pub fn step_came() -> bool {
+    let path = std::env::var_os(STEP).unwrap();
+    fs::remove_file(path).is_err()
+}
+
+fn at(step: u64, error: i32) {
+    let path = std::env::var_os(STEP).unwrap();
+    let temporary = Path::new(&path).with_extension("new");
+    fs::write(&temporary, format!("{step} {error}\n")).unwrap();
+    fs::rename(temporary, path).unwrap();
+}
+
 fn set(variable: &str, on: bool) {
     let path = std::env::var_os(variable).unwrap();
     let path = Path::new(&path);
@@ -81,3 +117,5 @@ fn set(variable: &str, on: bool) {
 
 const FULL: &str = "POWERCUT_FULL";
 const BROKEN: &str = "POWERCUT_BROKEN";
+const READONLY: &str = "POWERCUT_READONLY";
+const STEP: &str = "POWERCUT_STEP";

@@ -11,9 +11,8 @@ use crate::{
 
 const ROUNDS: u64 = 25;
 
-fn rounds(engine: EngineKind) {
+fn rounds(subject: Subject) {
     let dir = TempDir::new().unwrap();
-    let subject = Subject::Engine(engine);
     for round in 0..support::rounds(ROUNDS) {
         let acks = Writers::start(dir.path(), subject, |_| {}).kill_after(1 + pick(round, 80));
         let store = subject.open(dir.path()).unwrap();
@@ -25,10 +24,15 @@ fn rounds(engine: EngineKind) {
 
 #[test]
 fn sled_keeps_what_it_acknowledged() {
-    rounds(EngineKind::Sled);
+    rounds(Subject::Engine(EngineKind::Sled));
 }
 
 #[test]
 fn redb_keeps_what_it_acknowledged() {
-    rounds(EngineKind::Redb);
+    rounds(Subject::Engine(EngineKind::Redb));
+}
+
+#[test]
+fn sled_keeps_what_it_acknowledged_during_rewrites() {
+    rounds(Subject::Rewriting);
 }

@@ -1,5 +1,6 @@
 //! The suite that every engine passes: what all do alike, opening, damage, what the committer
-//! promises, kill -9, power cuts, disks that fill up or break.
+//! promises, kill -9, power cuts, disks that fill up, break or turn read-only, and the rewrite of
+//! grown files.
 
 #[cfg(test)]
 mod child;
@@ -24,6 +25,14 @@ mod opening;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod powercut;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod readonly;
+#[cfg(test)]
+mod rewrite;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod steps;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -44,6 +44,11 @@ fn sled_keeps_what_it_acknowledged() {
 }
 
 #[test]
+fn sled_keeps_what_it_acknowledged_during_rewrites() {
+    cuts(Subject::Rewriting).unwrap();
+}
+
+#[test]
 fn redb_keeps_what_it_acknowledged() {
     cuts(Subject::Engine(EngineKind::Redb)).unwrap();
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use tidings_kv::{
-    Batch, Compaction, Durability, Engine, EngineKind, Options, Reader, Row, Scan, Store,
-    StoreError, View, engine::SledEngine,
+    Batch, Durability, Engine, EngineKind, Options, Reader, Row, Scan, Step, Store, StoreError,
+    View, engine::SledEngine,
 };
 
 use crate::support::{noise, options, pick};
@@ -25,6 +25,8 @@ const KEPT: u32 = 50;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     Engine(EngineKind),
+    /// sled that is rewritten all the time.
+    Rewriting,
     /// sled as it comes: acknowledged before it is durable.
     NoSync,
 }
@@ -33,19 +35,21 @@ impl Subject {
     pub fn name(self) -> &'static str {
         match self {
             Self::Engine(kind) => kind.name(),
+            Self::Rewriting => "rewriting",
             Self::NoSync => "nosync",
         }
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::Engine(EngineKind::Sled), Self::Engine(EngineKind::Redb), Self::NoSync];
+        let engines = [Self::Engine(EngineKind::Sled), Self::Engine(EngineKind::Redb)];
+        let all = [engines.as_slice(), &[Self::Rewriting, Self::NoSync]].concat();
         all.into_iter().find(|subject| subject.name() == name)
     }
 
     pub fn kind(self) -> EngineKind {
         match self {
             Self::Engine(kind) => kind,
-            Self::NoSync => EngineKind::Sled,
+            Self::Rewriting | Self::NoSync => EngineKind::Sled,
         }
     }
 
@@ -53,7 +57,7 @@ impl Subject {
         // Small batches, so that commits come thick and fast.
         let options = Options { batch_jobs: 8, ..options(self.kind()) };
         match self {
-            Self::Engine(_) => Store::open(dir, options),
+            Self::Engine(_) | Self::Rewriting => Store::open(dir, options),
             Self::NoSync => Store::open_with(dir, options, |dir, tables, _| {
                 Ok(Box::new(NoSync(SledEngine::open(dir, tables, 16 << 20)?)))
             }),
@@ -65,9 +69,12 @@ impl Subject {
 pub type Acks = BTreeMap<u8, u32>;
 
 /// Runs the writers for ever, or until one fails; `acked` is told of every acknowledgement.
-pub fn write(store: &Store, acked: impl Fn(u8, u32) + Sync) -> String {
+pub fn write(store: &Store, subject: Subject, acked: impl Fn(u8, u32) + Sync) -> String {
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
+        if subject == Subject::Rewriting {
+            scope.spawn(|| while store.compact().is_ok() {});
+        }
         for writer in 0..=SYNCED {
             let (acked, failure) = (&acked, &failure);
             scope.spawn(move || {
@@ -181,7 +188,7 @@ impl Engine for NoSync {
         self.0.disk_size()
     }
 
-    fn compact(&self) -> Result<Compaction, StoreError> {
+    fn compact(&self) -> Result<Step, StoreError> {
         self.0.compact()
     }
 

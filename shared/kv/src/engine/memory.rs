@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use super::{Compaction, Engine, View};
+use super::{Compaction, Engine, Step, View};
 use crate::{Batch, Durability, Order, Row, Scan, StoreError};
 
 type Tables = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -65,8 +65,8 @@ impl Engine for MemoryEngine {
         Ok(0)
     }
 
-    fn compact(&self) -> Result<Compaction, StoreError> {
-        Ok(Compaction::Unchanged)
+    fn compact(&self) -> Result<Step, StoreError> {
+        Ok(Step::Done(Compaction::Unchanged))
     }
 
     fn check(&self) -> Result<(), StoreError> {

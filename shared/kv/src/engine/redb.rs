@@ -15,7 +15,7 @@ use std::{
 use redb::{Database, ReadableDatabase, TableDefinition};
 
 use self::file::{Faults, WatchedFile};
-use super::{Compaction, Engine, View};
+use super::{Compaction, Engine, Step, View};
 use crate::{Batch, Durability, OpenCheck, Order, Row, Scan, StoreError, files};
 
 /// The daemon's engine, and the server's by choice.
@@ -217,7 +217,7 @@ impl Engine for RedbEngine {
             .map_err(|error| StoreError::io(format!("measure {}", self.path.display()), error))
     }
 
-    fn compact(&self) -> Result<Compaction, StoreError> {
+    fn compact(&self) -> Result<Step, StoreError> {
         let before = self.disk_size()?;
         let mut guard = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let database = guard.as_mut().ok_or(StoreError::Closed)?;
@@ -226,7 +226,9 @@ impl Engine for RedbEngine {
         self.relaxed.store(false, Ordering::Relaxed);
         drop(guard);
         let after = self.disk_size()?;
-        Ok(if moved { Compaction::Rewritten { before, after } } else { Compaction::Unchanged })
+        let done =
+            if moved { Compaction::Rewritten { before, after } } else { Compaction::Unchanged };
+        Ok(Step::Done(done))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -5,61 +5,55 @@
 //! here is transaction, flush, `fdatasync` of sled's log. Layout: `CURRENT` names the directory
 //! that holds sled's files, so that a rewritten copy can take over by one rename.
 
+mod home;
+mod names;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod watch;
+
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{PoisonError, RwLock},
-    thread,
-    time::{Duration, Instant},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
-
-use super::{Compaction, Engine, View};
+use self::{
+    home::Home,
+    rewrite::{Copied, Copying, Rewriting},
+};
+use super::{Compaction, Engine, Rewrite, Step, View};
 use crate::{
-    Batch, Durability, Order, Row, Scan, StoreError,
-    error::Damage,
-    files,
+    Batch, Durability, Row, Scan, StoreError, files,
     merge::{Layer, merged},
 };
 
 /// The server's engine.
 #[derive(Debug)]
 pub struct SledEngine {
-    home: PathBuf,
-    open: RwLock<Option<Open>>,
+    dir: PathBuf,
+    tables: Vec<&'static str>,
+    cache: u64,
+    open: RwLock<Option<Home>>,
     /// What the commit in flight replaced. sled shows a transaction before it is durable; readers
     /// see these values instead until it is, so that nobody acts on what a power cut could undo.
     before: RwLock<BTreeMap<&'static str, Layer>>,
-}
-
-#[derive(Debug)]
-struct Open {
-    trees: Vec<(&'static str, sled::Tree)>,
-    db: sled::Db,
-    log: File,
+    /// The committing thread's own, but for closing.
+    rewriting: Mutex<Option<Rewriting>>,
+    /// How far that is, for everybody else.
+    progress: Mutex<Option<Rewrite>>,
 }
 
 impl SledEngine {
     /// Whether a store directory holds data of this engine, even half made.
     pub(crate) fn present(dir: &Path) -> bool {
-        dir.join(CURRENT).exists() || dir.join(FIRST).exists()
+        names::present(dir)
     }
 
     /// Removes data that was never finished.
     pub(crate) fn remove(dir: &Path) -> io::Result<()> {
-        for path in [dir.join(CURRENT), dir.join(FIRST)] {
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            match removed {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        names::remove_all(dir)
     }
 
     /// Makes an empty store in `dir`.
@@ -67,13 +61,10 @@ impl SledEngine {
     /// # Errors
     /// The files could not be made.
     pub fn create(dir: &Path, tables: &[&'static str], cache: u64) -> Result<Self, StoreError> {
-        let home = dir.join(FIRST);
-        fs::create_dir(&home)
-            .map_err(|error| StoreError::io(format!("create {}", home.display()), error))?;
-        let engine = Self::start(home, tables, cache)?;
-        files::sync_dir(dir)?;
-        files::replace(dir, CURRENT, format!("{FIRST}\n").as_bytes())?;
-        Ok(engine)
+        let home = Home::create(dir, names::FIRST, tables, cache)?;
+        names::prepare(dir, home.number)?;
+        names::switch(dir)?;
+        Ok(Self::new(dir, home, tables, cache))
     }
 
     /// Opens the store in `dir`, which must be there.
@@ -81,58 +72,20 @@ impl SledEngine {
     /// # Errors
     /// [`StoreError::Damaged`] if files are missing or sled cannot make sense of them.
     pub fn open(dir: &Path, tables: &[&'static str], cache: u64) -> Result<Self, StoreError> {
-        let current = dir.join(CURRENT);
-        let name = files::read_small(&current, 256)
-            .map_err(|error| StoreError::io(format!("read {}", current.display()), error))?
-            .ok_or_else(|| missing(&current))?;
-        let name = String::from_utf8_lossy(&name);
-        let name = name.trim_end();
-        if !name.starts_with(PREFIX) || name.contains(['/', '\\']) {
-            let what = format!("names {name:?}, which is not a data directory");
-            return Err(StoreError::damaged(current.display().to_string(), what));
-        }
-        let home = dir.join(name);
-        // sled would make an empty store of a missing or empty file.
-        for file in ["db", "conf"] {
-            let path = home.join(file);
-            match fs::metadata(&path) {
-                Ok(meta) if meta.len() > 0 => {}
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StoreError::io(format!("read {}", path.display()), error));
-                }
-                _ => return Err(missing(&path)),
-            }
-        }
-        Self::start(home, tables, cache)
+        let home = Home::open(dir, names::current(dir)?, tables, cache)?;
+        Ok(Self::new(dir, home, tables, cache))
     }
 
-    fn start(home: PathBuf, tables: &[&'static str], cache: u64) -> Result<Self, StoreError> {
-        let place = home.display().to_string();
-        // sled answers damaged files with panics as well as with errors.
-        let opened = catch_unwind(AssertUnwindSafe(|| -> sled::Result<Open> {
-            let db = open_patiently(&home, cache)?;
-            let trees = tables
-                .iter()
-                .map(|name| Ok((*name, db.open_tree(name)?)))
-                .collect::<sled::Result<_>>()?;
-            db.flush()?;
-            let log = File::options().read(true).write(true).open(home.join("db"))?;
-            Ok(Open { trees, db, log })
-        }));
-        let open = match opened {
-            Ok(Ok(open)) => open,
-            Ok(Err(sled::Error::Io(error))) => {
-                return Err(StoreError::io(format!("open {place}"), error));
-            }
-            Ok(Err(error)) => return Err(StoreError::damaged(place, error.to_string())),
-            Err(_) => return Err(StoreError::damaged(place, "sled panicked while opening it")),
-        };
-        // What recovery brought back may be in the page cache only, and readers are about to see
-        // it; `conf` and the names of the files are written once and never synced by sled.
-        files::sync_file(&home.join("conf"))?;
-        files::sync_file(&home.join("db"))?;
-        files::sync_dir(&home)?;
-        Ok(Self { home, open: RwLock::new(Some(open)), before: RwLock::default() })
+    fn new(dir: &Path, home: Home, tables: &[&'static str], cache: u64) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            tables: tables.to_vec(),
+            cache,
+            open: RwLock::new(Some(home)),
+            before: RwLock::default(),
+            rewriting: Mutex::default(),
+            progress: Mutex::default(),
+        }
     }
 
     /// Applies a batch and asks sled to flush it, as stock sled does: atomic, but **not durable**.
@@ -142,10 +95,11 @@ impl SledEngine {
     /// # Errors
     /// [`StoreError::Unknown`], after which the engine must not be written to.
     pub fn commit_without_sync(&self, batch: &Batch) -> Result<(), StoreError> {
-        self.with(|open| open.apply(batch))
+        let groups: Vec<_> = batch.tables().collect();
+        self.with(|open| open.apply(&groups).map_err(StoreError::unknown))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Open) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with<T>(&self, work: impl FnOnce(&Home) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let guard = self.open.read().unwrap_or_else(PoisonError::into_inner);
         work(guard.as_ref().ok_or(StoreError::Closed)?)
     }
@@ -156,11 +110,9 @@ impl SledEngine {
         let before = self.with(|open| {
             let mut before = BTreeMap::new();
             for (table, writes) in batch.tables() {
-                let tree = open.tree(table)?;
                 let mut layer = Layer::new();
                 for write in writes {
-                    let old = tree.get(&write.key).map_err(unreadable)?;
-                    layer.insert(write.key.clone(), old.map(|value| value.to_vec()));
+                    layer.insert(write.key.clone(), open.get(table, &write.key)?);
                 }
                 before.insert(table, layer);
             }
@@ -173,39 +125,93 @@ impl SledEngine {
     fn reveal(&self) {
         self.before.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
-}
 
-impl Open {
-    fn tree(&self, table: &str) -> Result<&sled::Tree, StoreError> {
-        let found = self.trees.iter().find(|(name, _)| *name == table);
-        found.map(|(_, tree)| tree).ok_or_else(|| StoreError::UnknownTable(table.to_owned()))
+    fn rewriting(&self) -> MutexGuard<'_, Option<Rewriting>> {
+        self.rewriting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut trees = Vec::new();
-        let mut groups = Vec::new();
-        for (table, writes) in batch.tables() {
-            trees.push(self.tree(table)?.clone());
-            groups.push(writes);
+    fn note(&self, progress: Option<Rewrite>) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
+    }
+
+    /// Lets a rewrite under way follow a commit. If it cannot, it is given up: the commit stands.
+    fn follow(&self, batch: &Batch) {
+        let mut rewriting = self.rewriting();
+        let Some(Rewriting::Copying(copying)) = rewriting.as_ref() else { return };
+        if let Err(error) = copying.follow(batch, &self.tables) {
+            self.end(rewriting.replace(Rewriting::Failed(error)));
         }
-        if !trees.is_empty() {
-            let applied = trees.as_slice().transaction(|trees| {
-                for (tree, writes) in trees.iter().zip(&groups) {
-                    for write in *writes {
-                        match &write.value {
-                            Some(value) => tree.insert(write.key.as_slice(), value.as_slice())?,
-                            None => tree.remove(write.key.as_slice())?,
-                        };
-                    }
+    }
+
+    /// Ends a rewrite, whatever it was at. Past the switch it is finished instead, with this size
+    /// before.
+    fn end(&self, rewriting: Option<Rewriting>) -> Option<u64> {
+        self.note(None);
+        match rewriting {
+            Some(Rewriting::Copying(copying)) => copying.abandon(),
+            Some(Rewriting::Sweeping(sweeping)) => return Some(sweeping.finish()),
+            Some(Rewriting::Failed(_) | Rewriting::Stuck) | None => {}
+        }
+        None
+    }
+
+    fn rewritten(&self, before: u64) -> Compaction {
+        Compaction::Rewritten { before, after: self.disk_size().unwrap_or(0) }
+    }
+
+    fn begin(&self) -> Result<Copying, StoreError> {
+        let before = self.disk_size()?;
+        self.with(|open| Copying::begin(&self.dir, open, before, &self.tables, self.cache))
+    }
+
+    fn step(&self, state: &mut Option<Rewriting>) -> Result<Step, StoreError> {
+        match state {
+            None => *state = Some(Rewriting::Copying(self.begin()?)),
+            Some(Rewriting::Copying(copying)) => {
+                if let Copied::Everything = self.copy(copying)? {
+                    self.switch(state)?;
                 }
-                Ok::<_, ConflictableTransactionError<()>>(())
-            });
-            applied.map_err(|error| match error {
-                TransactionError::Storage(error) => StoreError::unknown(format!("sled: {error}")),
-                TransactionError::Abort(()) => StoreError::unknown("sled gave the commit up"),
-            })?;
+            }
+            Some(Rewriting::Sweeping(sweeping)) => {
+                if let Some(before) = sweeping.sweep() {
+                    *state = None;
+                    return Ok(Step::Done(self.rewritten(before)));
+                }
+            }
+            Some(Rewriting::Failed(error)) => return Err(error.clone()),
+            Some(Rewriting::Stuck) => {
+                return Err(StoreError::unknown("which of two directories counts is not known"));
+            }
         }
-        self.db.flush().map(drop).map_err(|error| StoreError::unknown(format!("sled: {error}")))
+        Ok(Step::Underway)
+    }
+
+    /// One slice of copying.
+    fn copy(&self, copying: &mut Copying) -> Result<Copied, StoreError> {
+        self.with(|open| {
+            let copied = copying.copy(open, &self.tables)?;
+            self.note(Some(copying.progress(open)));
+            if let Copied::Everything = copied {
+                copying.complete(&self.dir, open)?;
+            }
+            Ok(copied)
+        })
+    }
+
+    /// Lets a complete copy take over.
+    fn switch(&self, state: &mut Option<Rewriting>) -> Result<(), StoreError> {
+        self.note(None);
+        let Some(Rewriting::Copying(copying)) = state.replace(Rewriting::Stuck) else {
+            return Ok(());
+        };
+        if let Err(error) = names::switch(&self.dir) {
+            copying.release();
+            return Err(StoreError::unknown(error));
+        }
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let source = open.as_mut().ok_or(StoreError::Closed)?;
+        *state = Some(Rewriting::Sweeping(copying.take_over(source)));
+        Ok(())
     }
 }
 
@@ -215,34 +221,14 @@ impl View for SledEngine {
         if let Some(old) = before.get(table).and_then(|layer| layer.get(key)) {
             return Ok(old.clone());
         }
-        self.with(|open| {
-            let value = open.tree(table)?.get(key).map_err(unreadable)?;
-            Ok(value.map(|value| value.to_vec()))
-        })
+        self.with(|open| open.get(table, key))
     }
 
     fn range(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError> {
         let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
-        self.with(|open| {
-            let tree = open.tree(table)?;
-            let below = |scan: &Scan| {
-                if scan.is_empty() {
-                    return Ok(Vec::new());
-                }
-                let bounds = (scan.from().map(<[u8]>::to_vec), scan.to().map(<[u8]>::to_vec));
-                let rows = tree.range(bounds).map(|row| {
-                    let (key, value) = row.map_err(unreadable)?;
-                    Ok((key.to_vec(), value.to_vec()))
-                });
-                match scan.order() {
-                    Order::Ascending => scan.collect(rows),
-                    Order::Descending => scan.collect(rows.rev()),
-                }
-            };
-            match before.get(table) {
-                Some(layer) => merged(layer, scan, below),
-                None => below(scan),
-            }
+        self.with(|open| match before.get(table) {
+            Some(layer) => merged(layer, scan, |scan| open.page(table, scan)),
+            None => open.page(table, scan),
         })
     }
 }
@@ -252,14 +238,13 @@ impl Engine for SledEngine {
     /// flushed, which is safe only if a sync follows at once.
     fn commit(&self, batch: &Batch, _: Durability) -> Result<Durability, StoreError> {
         self.hide(batch)?;
+        self.commit_without_sync(batch)?;
         self.with(|open| {
-            open.apply(batch)?;
-            open.log
-                .sync_data()
-                .map_err(|error| StoreError::unknown(format!("syncing sled's log: {error}")))
+            open.sync().map_err(|error| StoreError::unknown(format!("syncing sled's log: {error}")))
         })?;
         // Not reached after a failure: readers then keep seeing what is surely durable.
         self.reveal();
+        self.follow(batch);
         Ok(Durability::Synced)
     }
 
@@ -268,106 +253,57 @@ impl Engine for SledEngine {
     }
 
     fn disk_size(&self) -> Result<u64, StoreError> {
-        files::size_below(&self.home)
+        let homes = names::all(&self.dir)
+            .map_err(|error| StoreError::io(format!("measure {}", self.dir.display()), error))?;
+        homes.iter().map(|(_, home)| files::size_below(home)).sum()
     }
 
-    /// sled never gives space back; [`Compaction::Unchanged`].
-    fn compact(&self) -> Result<Compaction, StoreError> {
-        Ok(Compaction::Unchanged)
+    /// What the rows take, kept in every transaction.
+    fn live_size(&self) -> Result<Option<u64>, StoreError> {
+        self.with(|open| Ok(Some(open.live())))
+    }
+
+    /// Moves what is live to a fresh directory, a slice a call. Needs room for the copy beside
+    /// the original, and a second cache, until it is done.
+    fn compact(&self) -> Result<Step, StoreError> {
+        let mut rewriting = self.rewriting();
+        let stepped = self.step(&mut rewriting);
+        if stepped.is_err() && !matches!(*rewriting, Some(Rewriting::Stuck)) {
+            self.end(rewriting.take());
+        }
+        stepped
+    }
+
+    fn cancel_compaction(&self) -> Option<Compaction> {
+        let mut rewriting = self.rewriting();
+        if let Some(Rewriting::Stuck) = *rewriting {
+            return None;
+        }
+        self.end(rewriting.take()).map(|before| self.rewritten(before))
+    }
+
+    fn rewrite(&self) -> Option<Rewrite> {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tidy(&self) {
+        let kept = self.with(|open| Ok(open.number));
+        if let Ok(kept) = kept {
+            names::sweep(&self.dir, kept);
+        }
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        self.with(|open| open.db.checksum().map(drop).map_err(unreadable))
+        self.with(Home::check)
     }
 
     fn close(&self) -> Result<(), StoreError> {
+        self.cancel_compaction();
         let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(open) = open else { return Ok(()) };
-        let flushed = open.db.flush().map_err(io::Error::from).and_then(|_| open.log.sync_data());
-        drop(open);
-        flushed.map_err(|error| StoreError::io(format!("sync {}", self.home.display()), error))
-    }
-}
-
-/// Opens sled. Its own lock outlives a closed handle until its threads are gone; this process
-/// holds the store's lock already, so whoever holds sled's is on the way out.
-fn open_patiently(home: &Path, cache: u64) -> sled::Result<sled::Db> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let opened = sled::Config::default()
-            .path(home)
-            .mode(sled::Mode::LowSpace)
-            // At the default, nodes over 128 KiB go to files that sled never syncs.
-            .segment_size(SEGMENT)
-            .cache_capacity(cache)
-            // The committer flushes; a timer would only add wake-ups.
-            .flush_every_ms(None)
-            .open();
-        match opened {
-            Err(sled::Error::Io(error))
-                if error.to_string().contains("could not acquire lock")
-                    && Instant::now() < deadline =>
-            {
-                thread::sleep(Duration::from_millis(20));
-            }
-            opened => return opened,
-        }
-    }
-}
-
-fn unreadable(error: sled::Error) -> StoreError {
-    match error {
-        sled::Error::Corruption { .. } => {
-            StoreError::Damaged(Damage { place: "sled's log".to_owned(), what: error.to_string() })
-        }
-        error => StoreError::unreadable(format!("sled: {error}")),
+        open.map_or(Ok(()), Home::close)
     }
 }
 
 fn missing(path: &Path) -> StoreError {
     StoreError::damaged(path.display().to_string(), "the file is missing or empty")
-}
-
-const CURRENT: &str = "CURRENT";
-const PREFIX: &str = "sled.";
-const FIRST: &str = "sled.1";
-const SEGMENT: usize = 8 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Write;
-
-    fn batch(rows: &[(&str, Option<&str>)]) -> Batch {
-        let write = |(key, value): &(&str, Option<&str>)| Write {
-            table: "t",
-            key: key.as_bytes().to_vec(),
-            value: value.map(|value| value.as_bytes().to_vec()),
-        };
-        Batch::new(rows.iter().map(write).collect())
-    }
-
-    fn seen(engine: &SledEngine) -> String {
-        let rows = engine.range("t", &Scan::all(99)).unwrap();
-        let rows = rows.into_iter().map(|(key, value)| {
-            assert_eq!(engine.get("t", &key).unwrap(), Some(value.clone()));
-            String::from_utf8([key, value].concat()).unwrap()
-        });
-        rows.collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn readers_do_not_see_a_commit_before_its_sync() {
-        let dir = tempfile::tempdir().unwrap();
-        let engine = SledEngine::create(dir.path(), &["t"], 1 << 20).unwrap();
-        let old = batch(&[("a", Some("1")), ("b", Some("1")), ("d", Some("1"))]);
-        engine.commit(&old, Durability::Synced).unwrap();
-        let new = batch(&[("a", Some("2")), ("b", None), ("c", Some("2"))]);
-        engine.hide(&new).unwrap();
-        engine.commit_without_sync(&new).unwrap();
-        assert_eq!(seen(&engine), "a1 b1 d1");
-        assert_eq!(engine.get("t", b"c").unwrap(), None);
-        engine.reveal();
-        assert_eq!(seen(&engine), "a2 c2 d1");
-    }
 }

@@ -1,16 +1,22 @@
 // Preloaded into a writer to make its power cuttable. Before every write to a file below
 // $POWERCUT_DIR the bytes about to be replaced go to $POWERCUT_JOURNAL; fsync and fdatasync are
 // noted there and answered at once. undo.rs then takes back what was not synced. Calls that only
-// hint (sync_file_range) promise nothing here, as they promise nothing on a disk. Creations,
-// renames and removals count as durable.
+// hint (sync_file_range) promise nothing here, as they promise nothing on a disk. A rename within
+// $POWERCUT_DIR itself is undone, too, until that directory is synced; creations, removals and
+// renames further below count as durable.
 //
 // While the file $POWERCUT_FULL exists, the disk is full: a write that needs room answers ENOSPC.
-// While $POWERCUT_BROKEN exists, a sync answers EIO.
+// While $POWERCUT_BROKEN exists, a sync answers EIO. While $POWERCUT_READONLY exists, everything
+// that changes a file answers EROFS. $POWERCUT_STEP may hold two numbers, K and E: before the K-th
+// change or sync after it has appeared, the file is removed and the process killed, or, if E is not
+// 0, that change or sync fails with the error E.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, SYNC = 2, RESIZE = 3 };
+enum { WRITE = 1, SYNC = 2, RESIZE = 3, RENAME = 4 };
 
 // The journal's entry; `old_length` bytes follow.
 struct entry {
@@ -30,7 +36,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int journal = -1;
 static char dir[4096];
-static const char *full, *broken;
+static const char *full, *broken, *readonly, *step;
 
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
@@ -40,6 +46,11 @@ static int (*real_ftruncate)(int, off_t);
 static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
 static int (*real_sync_file_range)(int, off64_t, off64_t, unsigned);
+static int (*real_rename)(const char *, const char *);
+static int (*real_mkdir)(const char *, mode_t);
+static int (*real_unlink)(const char *);
+static int (*real_unlinkat)(int, const char *, int);
+static int (*real_open)(const char *, int, ...);
 
 static void start(void) {
     real_write = dlsym(RTLD_NEXT, "write");
@@ -50,17 +61,31 @@ static void start(void) {
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
     real_sync_file_range = dlsym(RTLD_NEXT, "sync_file_range");
+    real_rename = dlsym(RTLD_NEXT, "rename");
+    real_mkdir = dlsym(RTLD_NEXT, "mkdir");
+    real_unlink = dlsym(RTLD_NEXT, "unlink");
+    real_unlinkat = dlsym(RTLD_NEXT, "unlinkat");
+    real_open = dlsym(RTLD_NEXT, "open64");
     const char *below = getenv("POWERCUT_DIR"), *to = getenv("POWERCUT_JOURNAL");
     if (below && to) {
         strncpy(dir, below, sizeof dir - 1);
-        journal = open(to, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+        journal = real_open(to, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
         if (journal < 0) abort();
         full = getenv("POWERCUT_FULL");
         broken = getenv("POWERCUT_BROKEN");
+        readonly = getenv("POWERCUT_READONLY");
+        step = getenv("POWERCUT_STEP");
     }
 }
 
-// Whether a descriptor is a regular file of the store.
+// Whether an absolute path is that of the store or of something in it.
+static int below(const char *path) {
+    pthread_once(&once, start);
+    size_t length = strlen(dir);
+    return journal >= 0 && !strncmp(path, dir, length) && (path[length] == '/' || !path[length]);
+}
+
+// Whether a descriptor is a file or directory of the store.
 static int ours(int fd, struct stat *st) {
     pthread_once(&once, start);
     if (journal < 0 || fd == journal) return 0;
@@ -70,9 +95,7 @@ static int ours(int fd, struct stat *st) {
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n > 0) {
         path[n] = 0;
-        size_t length = strlen(dir);
-        found = !strncmp(path, dir, length) && path[length] == '/' && !fstat(fd, st)
-                && S_ISREG(st->st_mode);
+        found = below(path) && !fstat(fd, st) && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode));
     }
     errno = saved;
     return found;
@@ -106,6 +129,26 @@ static int on(const char *flag) {
     return flag && !access(flag, F_OK);
 }
 
+// The error that a change or sync has to answer, or 0. Under the lock.
+static int verdict(int change) {
+    static long left = -1;
+    static int error;
+    if (change && on(readonly)) return EROFS;
+    if (!on(step)) {
+        left = -1;
+        return 0;
+    }
+    if (left < 0) {
+        FILE *file = fopen(step, "r");
+        if (!file || fscanf(file, "%ld %d", &left, &error) != 2) abort();
+        fclose(file);
+    }
+    if (--left) return 0;
+    real_unlink(step);
+    if (!error) kill(getpid(), SIGKILL);
+    return error;
+}
+
 // Whether the disk is full and bytes from `offset` on would need room: beyond the end, or in a
 // hole.
 static int no_room(int fd, off_t offset, size_t length, struct stat *st) {
@@ -136,9 +179,11 @@ static size_t total(const struct iovec *parts, int count) {
         if (!ours(fd, &st)) return call;                            \
         pthread_mutex_lock(&lock);                                  \
         fstat(fd, &st);                                             \
-        if (kind == WRITE && no_room(fd, offset, length, &st)) {    \
+        int error = verdict(1);                                     \
+        if (!error && kind == WRITE && no_room(fd, offset, length, &st)) error = ENOSPC; \
+        if (error) {                                                \
             pthread_mutex_unlock(&lock);                            \
-            errno = ENOSPC;                                         \
+            errno = error;                                          \
             return -1;                                              \
         }                                                           \
         before(fd, kind, offset, length, &st);                      \
@@ -175,15 +220,14 @@ int ftruncate64(int fd, off64_t size) {
 static int synced(int fd, int (*real)(int)) {
     struct stat st;
     if (!ours(fd, &st)) return real(fd);
-    if (on(broken)) {
-        errno = EIO;
-        return -1;
-    }
     pthread_mutex_lock(&lock);
+    int error = on(broken) ? EIO : verdict(0);
     struct entry entry = {SYNC, st.st_ino, 0, 0, st.st_size, 0};
-    note(&entry, NULL);
+    if (!error) note(&entry, NULL);
     pthread_mutex_unlock(&lock);
-    return 0;
+    if (!error) return 0;
+    errno = error;
+    return -1;
 }
 int fsync(int fd) {
     pthread_once(&once, start);
@@ -197,3 +241,80 @@ int sync_file_range(int fd, off64_t at, off64_t n, unsigned flags) {
     struct stat st;
     return ours(fd, &st) ? 0 : real_sync_file_range(fd, at, n, flags);
 }
+
+// Runs a change of a directory, unless it has to fail.
+#define DIRECTORY(path, real, call)          \
+    do {                                     \
+        if (!below(path)) return real;       \
+        pthread_mutex_lock(&lock);           \
+        int error = verdict(1);              \
+        int result = error ? -1 : call;      \
+        pthread_mutex_unlock(&lock);         \
+        if (error) errno = error;            \
+        return result;                       \
+    } while (0)
+
+// A rename next to `dir`'s top: what it replaces is kept under another name, and both names are
+// noted as they are spelled, so that it can be undone.
+static int renamed(const char *from, const char *to) {
+    static int kept;
+    struct stat st;
+    size_t length = strlen(dir);
+    if (strchr(to + length + 1, '/') || stat(dir, &st)) return real_rename(from, to);
+    char names[3 * 4096], saved[4096] = "";
+    if (!access(to, F_OK)) {
+        snprintf(saved, sizeof saved, "%s.%d.%d", getenv("POWERCUT_JOURNAL"), getpid(), kept++);
+        if (link(to, saved)) abort();
+    }
+    int written = snprintf(names, sizeof names, "%s\n%s\n%s", from, to, saved);
+    struct entry entry = {RENAME, st.st_ino, 0, 0, 0, written};
+    note(&entry, names);
+    return real_rename(from, to);
+}
+int rename(const char *from, const char *to) {
+    DIRECTORY(to, real_rename(from, to), renamed(from, to));
+}
+int mkdir(const char *path, mode_t mode) {
+    DIRECTORY(path, real_mkdir(path, mode), real_mkdir(path, mode));
+}
+int unlink(const char *path) {
+    DIRECTORY(path, real_unlink(path), real_unlink(path));
+}
+int unlinkat(int at, const char *name, int flags) {
+    struct stat st;
+    pthread_once(&once, start);
+    const char *path = at >= 0 && ours(at, &st) ? dir : name;
+    DIRECTORY(path, real_unlinkat(at, name, flags), real_unlinkat(at, name, flags));
+}
+
+// Makes a file, with whose inode number another may have gone before.
+static int made(const char *path, int flags, mode_t mode) {
+    struct stat st;
+    int fd = real_open(path, flags, mode);
+    if (fd < 0 || fstat(fd, &st)) return fd;
+    struct entry entry = {SYNC, st.st_ino, 0, 0, 0, 0};
+    note(&entry, NULL);
+    return fd;
+}
+
+// Opening for writing fails where nothing may be changed, and making a file is a change.
+static int opened(const char *path, int flags, mode_t mode) {
+    pthread_once(&once, start);
+    int making = flags & O_CREAT && access(path, F_OK), writing = flags & O_ACCMODE;
+    if (below(path) && writing && on(readonly)) {
+        errno = EROFS;
+        return -1;
+    }
+    if (!making) return real_open(path, flags, mode);
+    DIRECTORY(path, real_open(path, flags, mode), made(path, flags, mode));
+}
+#define OPEN(name)                               \
+    int name(const char *path, int flags, ...) { \
+        va_list rest;                            \
+        va_start(rest, flags);                   \
+        mode_t mode = va_arg(rest, mode_t);      \
+        va_end(rest);                            \
+        return opened(path, flags, mode);        \
+    }
+OPEN(open)
+OPEN(open64)

@@ -31,13 +31,22 @@ struct Change {
 
 const PAGE: u64 = 4096;
 const SYNC: u32 = 2;
+const RENAME: u32 = 4;
 
 /// Undoes what was not synced; answers how many changes were taken back, in whole or in part.
 pub fn undo(dir: &Path, journal: &Path, loss: Loss) -> u64 {
+    let unsynced = unsynced(journal);
+    let mut undone = 0;
+    // First: the changes below are of files, whatever their names.
+    for renaming in unsynced.renamings.iter().rev() {
+        undone += 1;
+        if let Loss::Everything = loss {
+            rename_back(renaming);
+        }
+    }
     let mut paths = BTreeMap::new();
     inodes(dir, &mut paths);
-    let mut undone = 0;
-    for (inode, changes) in unsynced(journal) {
+    for (inode, changes) in unsynced.changes {
         // A file that was removed, or replaced by a rename, is gone for good.
         let Some(path) = paths.get(&inode) else { continue };
         let file = OpenOptions::new().write(true).open(path).unwrap();
@@ -77,20 +86,46 @@ fn take_back(file: &File, change: &Change, lost: impl Fn(u64) -> bool) -> bool {
     any
 }
 
-/// The changes of each file, by inode, since its last sync.
-fn unsynced(journal: &Path) -> BTreeMap<u64, Vec<Change>> {
+/// Undoes a rename: the old name again, and under the new one what was there before.
+fn rename_back(renaming: &[u8]) {
+    let text = std::str::from_utf8(renaming).unwrap();
+    let [from, to, saved] = text.split('\n').collect::<Vec<_>>()[..] else { panic!("{text}") };
+    // A rename that the writer did not live to see is not there to be undone.
+    if Path::new(from).exists() {
+        return;
+    }
+    fs::rename(to, from).unwrap();
+    if !saved.is_empty() {
+        fs::rename(saved, to).unwrap();
+    }
+}
+
+/// What was not synced.
+#[derive(Default)]
+struct Unsynced {
+    /// The changes of each file, by inode, since its last sync.
+    changes: BTreeMap<u64, Vec<Change>>,
+    /// The renames since the directory's last sync, as the shim spells them.
+    renamings: Vec<Vec<u8>>,
+}
+
+fn unsynced(journal: &Path) -> Unsynced {
     let mut journal = BufReader::new(File::open(journal).unwrap());
-    let mut changes: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
+    let mut unsynced = Unsynced::default();
+    let mut directory = None;
     // A torn entry at the end belongs to a write that never ran.
     while let Some((kind, inode, change)) = entry(&mut journal) {
-        let of_file = changes.entry(inode).or_default();
-        if kind == SYNC {
-            of_file.clear();
-        } else {
-            of_file.push(change);
+        match kind {
+            SYNC if directory == Some(inode) => unsynced.renamings.clear(),
+            SYNC => drop(unsynced.changes.remove(&inode)),
+            RENAME => {
+                directory = Some(inode);
+                unsynced.renamings.push(change.old);
+            }
+            _ => unsynced.changes.entry(inode).or_default().push(change),
         }
     }
-    changes
+    unsynced
 }
 
 fn entry(journal: &mut impl Read) -> Option<(u32, u64, Change)> {
