@@ -9,7 +9,7 @@ pub struct Args {
     /// The table.
     table: String,
     /// The rows.
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     ids: Vec<String>,
     /// Only if the row is still this version (`_ver.position`).
     #[arg(long, value_name = "VERSION")]
@@ -23,9 +23,13 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
         return Err(Failure::argument("--if-match", "it goes with one row"));
     }
     let local = context.local()?;
-    for id in &args.ids {
+    for (done, id) in args.ids.iter().enumerate() {
         let if_match = args.if_match.as_deref();
-        let answer = local.ask(local.client.delete(&app, &args.table, id, if_match)).await?;
+        let deleting = local.client.delete(&app, &args.table, id, if_match);
+        let answer = local
+            .ask(deleting)
+            .await
+            .map_err(|failure| failure.at_row(id, done, args.ids.len()))?;
         match context.out.is_json() {
             true => context.out.json_line(&answer)?,
             false => context.out.line(id)?,

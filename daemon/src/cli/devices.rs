@@ -19,7 +19,7 @@ enum Action {
     List,
     /// Link the computer that shows this code.
     Add {
-        /// The code, such as 4821-amber-violin-tunnel.
+        /// The code, such as 4821-amused-violin-tunnel.
         code: String,
     },
 }
@@ -29,6 +29,9 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
     let local = context.local()?;
     match args.action {
         Action::Add { code } => {
+            if !context.out.is_json() {
+                eprintln!("waiting for the computer that shows this code");
+            }
             let device = local.add_device(&code).await?;
             match context.out.is_json() {
                 true => context.out.json_line(&device),

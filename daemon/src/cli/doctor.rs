@@ -145,7 +145,8 @@ async fn daemon(
         }
     };
     let own = env!("CARGO_PKG_VERSION");
-    let found = format!("version {}, process {}", ping.version, ping.pid);
+    let socket = places.socket.display();
+    let found = format!("version {}, process {}, on {socket}", ping.version, ping.pid);
     checks.push(match ping.version == own {
         true => Check::fine("daemon", found),
         false => Check::wrong(

@@ -217,6 +217,20 @@ impl Failure {
         Self::new(problem.code.as_str(), exit, sentence(&problem.message), safe, next)
     }
 
+    /// The same failure at one of several rows, when those before it are deleted.
+    #[must_use]
+    pub fn at_row(mut self, id: &str, deleted: usize, total: usize) -> Self {
+        if total > 1 {
+            self.happened = format!("{id}: {}", self.happened);
+        }
+        if deleted > 0 {
+            self.safe = format!(
+                "The {deleted} of {total} rows before it are deleted; the others were not touched."
+            );
+        }
+        self
+    }
+
     /// The connection to the daemon broke off.
     pub fn lost(reason: impl fmt::Display) -> Self {
         Self::new(

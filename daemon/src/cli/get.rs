@@ -9,6 +9,7 @@ pub struct Args {
     /// The table.
     table: String,
     /// The row.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
 }
 

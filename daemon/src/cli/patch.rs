@@ -15,6 +15,7 @@ pub struct Args {
     /// The table.
     table: String,
     /// The row.
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
     /// The change as a JSON object; `-` reads standard input, `@FILE` a file.
     patch: String,

@@ -1,4 +1,4 @@
-//! `tidings put TABLE [ID] JSON`.
+//! `tidings put TABLE ROW`.
 
 use super::context::Context;
 use super::failure::Failure;
@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(long)]
     id: Option<String>,
     /// Only if the row is still this version (`_ver.position`).
-    #[arg(long, value_name = "VERSION", requires = "id")]
+    #[arg(long, value_name = "VERSION")]
     if_match: Option<String>,
 }
 
@@ -27,6 +27,10 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
     let local = context.local()?;
     let id = args.id.or_else(|| row.get("id").and_then(|id| id.as_str()).map(str::to_owned));
     let answer = match id {
+        Some(id) if id.is_empty() => return Err(Failure::argument("The id", "it is empty")),
+        None if args.if_match.is_some() => {
+            return Err(Failure::argument("--if-match", "it goes with a row that has an id"));
+        }
         Some(id) => {
             let if_match = args.if_match.as_deref();
             local.ask(local.client.put(&app, &args.table, &id, &row, if_match)).await?

@@ -18,7 +18,7 @@ pub struct Args {
     /// The order: columns, `-` before one that falls.
     #[arg(long, value_name = "COL,-COL", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
-    /// Most rows.
+    /// Most rows, up to 1000.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     /// Go on after the page that ended with this `next`.

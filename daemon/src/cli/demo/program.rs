@@ -61,6 +61,17 @@ impl Program {
         self.child.try_wait()
     }
 
+    /// Waits until it has done its work.
+    ///
+    /// # Errors
+    /// It failed; the error is what it said.
+    pub async fn finished(&mut self) -> io::Result<()> {
+        match self.child.wait().await?.success() {
+            true => Ok(()),
+            false => Err(io::Error::other(self.last_words())),
+        }
+    }
+
     /// The last lines of its log.
     pub fn last_words(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
@@ -90,24 +101,6 @@ impl Program {
         // Nothing more can be done where even this fails.
         let _ = self.child.kill().await;
     }
-}
-
-/// Runs a program to its end and gives what it printed.
-///
-/// # Errors
-/// It cannot be started, or fails; the error is what it said.
-pub async fn run<'a>(
-    program: &Path,
-    arguments: impl IntoIterator<Item = &'a OsStr>,
-) -> io::Result<String> {
-    let mut command = tied_command(program)?;
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    forget_settings(&mut command);
-    let output = command.output().await?;
-    if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The settings of the person who runs the demo are not the demo's.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tidings_client::socket::{OWNER_TOKEN_NAME, Places};
 
 use super::certificate::Authority;
-use super::program::{self, Program};
+use super::program::Program;
 use super::relay::Relay;
 use crate::cli::connect::Local;
 use crate::cli::failure::Failure;
@@ -28,7 +28,9 @@ pub struct Stage {
     dir: TempDir,
     /// Whether the programs log in detail.
     detailed: bool,
-    server: Option<Program>,
+    /// Everything that was started, in this order, from the moment that it was: whatever moment
+    /// the demo is stopped in, nothing is forgotten.
+    programs: Vec<Program>,
     relay: Option<Relay>,
     devices: Vec<Device>,
 }
@@ -40,7 +42,7 @@ pub struct Device {
     pub local: Local,
     /// Its directories.
     pub places: Places,
-    program: Program,
+    name: &'static str,
 }
 
 impl Device {
@@ -66,7 +68,7 @@ impl Stage {
             .prefix("tidings-demo-")
             .tempdir()
             .map_err(|error| Failure::io("Making a directory for the demo", &error))?;
-        Ok(Self { dir, detailed, server: None, relay: None, devices: Vec::new() })
+        Ok(Self { dir, detailed, programs: Vec::new(), relay: None, devices: Vec::new() })
     }
 
     /// The directory.
@@ -129,11 +131,10 @@ impl Stage {
         ];
         let log = self.server_dir().join("server.log");
         let arguments = fixed.into_iter().chain(tls);
-        let mut server = Program::start("the server", &program, arguments, &log).map_err(io)?;
-        let address = listening(&mut server).await;
-        self.server = Some(server);
+        let server = self.start("the server", &program, arguments, &log).map_err(io)?;
+        let address = listening(server).await?;
         let recording = self.recording();
-        let relay = Relay::start(&authority, &relays, address?, &recording).await;
+        let relay = Relay::start(&authority, &relays, address, &recording).await;
         self.relay = Some(relay.map_err(io)?);
         Ok(())
     }
@@ -142,15 +143,34 @@ impl Stage {
     ///
     /// # Errors
     /// The server refuses.
-    pub async fn invite(&self) -> Result<String, Failure> {
+    pub async fn invite(&mut self) -> Result<String, Failure> {
+        let failed = |error: std::io::Error| Failure::demo("making an invite", error);
         let program = server_program().ok_or_else(Failure::no_server_program)?;
         let store = self.store();
         let arguments = ["invite", "create", "--json", "--store", &store].map(OsStr::new);
-        let output = program::run(&program, arguments).await;
-        let output = output.map_err(|error| Failure::demo("making an invite", error))?;
-        let answer: serde_json::Value = serde_json::from_str(&output).unwrap_or_default();
-        let code = answer.get("code").and_then(serde_json::Value::as_str);
-        code.map(str::to_owned).ok_or_else(|| Failure::demo("making an invite", output))
+        let log = self.dir().join("invite.log");
+        let invite = self.start("the invite", &program, arguments, &log).map_err(failed)?;
+        invite.finished().await.map_err(failed)?;
+        let output = invite.log().map_err(failed)?;
+        self.programs.pop();
+        let code = |line: &str| {
+            let answer: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(answer.get("code")?.as_str()?.to_owned())
+        };
+        output.lines().find_map(code).ok_or_else(|| Failure::demo("making an invite", output))
+    }
+
+    /// Starts a program and remembers it at once.
+    fn start<'a>(
+        &mut self,
+        name: &'static str,
+        program: &Path,
+        arguments: impl IntoIterator<Item = &'a OsStr>,
+        log: &Path,
+    ) -> std::io::Result<&mut Program> {
+        let program = Program::start(name, program, arguments, log)?;
+        self.programs.push(program);
+        self.programs.last_mut().ok_or_else(|| std::io::Error::other("it was not remembered"))
     }
 
     /// The server's store, as its command line names it.
@@ -172,10 +192,11 @@ impl Stage {
         let arguments = [OsStr::new("daemon"), OsStr::new("--home"), home.as_os_str()];
         let arguments = arguments.into_iter().chain([OsStr::new("--log"), level]);
         let log = self.dir().join(format!("{name}.log"));
-        let mut program = Program::start(name, &own, arguments, &log)
+        let program = self
+            .start(name, &own, arguments, &log)
             .map_err(|error| Failure::demo(starting, error))?;
-        let local = answering(&mut program, &places).await?;
-        self.devices.push(Device { local, places, program });
+        let local = answering(program, &places).await?;
+        self.devices.push(Device { local, places, name });
         self.device(self.devices.len() - 1)
     }
 
@@ -186,7 +207,7 @@ impl Stage {
             if let Ok(Ok(status)) = asked.await
                 && let Ok(text) = serde_json::to_string_pretty(&status)
             {
-                let path = self.dir().join(format!("{}.status.json", device.program.name()));
+                let path = self.dir().join(format!("{}.status.json", device.name));
                 // The fault itself is told all the same.
                 let _ = std::fs::write(path, text);
             }
@@ -198,14 +219,11 @@ impl Stage {
     /// # Errors
     /// The directory cannot be removed.
     pub async fn close(self, keep: bool) -> Result<(), Failure> {
-        let Self { dir, detailed: _, server, relay, devices } = self;
-        for device in devices.into_iter().rev() {
-            device.program.stop().await;
+        let Self { dir, detailed: _, programs, relay, devices: _ } = self;
+        for program in programs.into_iter().rev() {
+            program.stop().await;
         }
         drop(relay);
-        if let Some(server) = server {
-            server.stop().await;
-        }
         if keep {
             let _ = dir.keep();
             return Ok(());

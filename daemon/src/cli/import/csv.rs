@@ -27,6 +27,15 @@ pub fn read(text: &str, delimiter: u8, shape: &Shape) -> Result<Tables, BadRow> 
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| malformed(&error))?.clone();
     check_header(&header)?;
+    // A misspelled one would turn into numbers what was to stay text.
+    if let Some(column) =
+        shape.text.iter().find(|column| !header.iter().any(|name| name == *column))
+    {
+        return Err(BadRow::new(
+            "line 1",
+            format!("the header has no column {column:?} to keep as text"),
+        ));
+    }
     let mut kinds: Vec<Kind> = header
         .iter()
         .map(|name| if stays_text(name, shape) { Kind::Text } else { Kind::Unknown })

@@ -15,6 +15,9 @@ use super::row::{BadRow, Place, Shape, Tables};
 /// # Errors
 /// The text is not JSON, holds no rows, or a row cannot be one.
 pub fn read(text: &str, root: Option<&str>, shape: &Shape) -> Result<Tables, BadRow> {
+    if text.trim().is_empty() {
+        return Err(BadRow::new("the whole file", "it is empty"));
+    }
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| syntax(&error))?;
     let rows = match root {
         Some(root) => rows_at(raw, root)?,

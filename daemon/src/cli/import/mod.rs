@@ -93,14 +93,18 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
         }));
     }
     for table in tables.as_slice() {
-        context.out.line(format!("{}: {} rows", table.name, table.rows.len()))?;
+        context.out.line(format!("{}: {}", table.name, counted(table.rows.len(), "row")))?;
     }
-    let many = tables.as_slice().len();
     let done = if args.check { "checked" } else { "imported" };
-    context.out.line(format!(
-        "{total} rows {done} in {many} {}",
-        if many == 1 { "table" } else { "tables" }
-    ))
+    let (rows, many) = (counted(total, "row"), counted(tables.as_slice().len(), "table"));
+    context.out.line(format!("{rows} {done} in {many}"))
+}
+
+/// A number with its noun: `1 row`, `2 rows`.
+fn counted(count: impl std::fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    let ending = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
 
 /// Reads all rows of a file's text.
