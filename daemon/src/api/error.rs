@@ -156,7 +156,9 @@ impl From<Refusal> for ApiError {
                     None => error,
                 }
             }
-            Refusal::TooLarge => Self::new(Code::TooLarge, refusal.to_string()),
+            Refusal::TooLarge | Refusal::TooManyTables => {
+                Self::new(Code::TooLarge, refusal.to_string())
+            }
             Refusal::Clock(error) => Self::new(Code::StoreUnavailable, error.to_string()),
         }
     }

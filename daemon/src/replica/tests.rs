@@ -328,3 +328,24 @@ async fn relaxed_pages_never_leave_the_reserve() {
         assert!(record.head <= record.reserve);
     }
 }
+
+#[tokio::test]
+async fn an_app_has_no_more_tables_than_its_manifests_can_name() {
+    let bench = Bench::new();
+    let put = |name: &str| Operation {
+        table: table(name),
+        id: id("1"),
+        verb: Verb::Put(columns("{}")),
+        condition: None,
+    };
+    let names: Vec<String> = (0..super::write::TABLES).map(|n| format!("t{n}")).collect();
+    bench.write(names.iter().map(|name| put(name)).collect()).await;
+    let origin = Origin { client: "c".into(), mutation_id: None };
+    let operations = vec![put("one_more"), put("t7"), put("t8")];
+    let request = WriteRequest { operations, atomic: false, origin };
+    let written = bench.replica.write(&app(), request.clone()).await.unwrap();
+    assert_eq!(written.results[0], Err(Refusal::TooManyTables));
+    assert!(written.results[1].is_ok() && written.results[2].is_ok(), "they are there already");
+    let refused = bench.replica.write(&app(), WriteRequest { atomic: true, ..request }).await;
+    assert!(matches!(refused, Err(WriteError::Refused { index: 0, .. })), "{refused:?}");
+}

@@ -1,6 +1,7 @@
 //! The write path: what apps ask for becomes deltas, rows, log entries and an outbox transaction,
 //! all in one job of the committer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidings_tables::{Clock as Stamps, Object, OpError, Patch, RowId, TableName, ops};
@@ -60,6 +61,9 @@ pub struct WriteRequest {
     pub origin: Origin,
 }
 
+/// Most tables of an app: a manifest has room for as many, and for what else it says.
+pub const TABLES: usize = limits::MANIFEST_LANES / 4 * 3;
+
 /// What became of a transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
@@ -95,6 +99,10 @@ pub enum Refusal {
     /// The transaction would be larger than one push.
     #[error("a transaction may hold {max} bytes", max = limits::PUSH_BODY)]
     TooLarge,
+    /// The app would have more tables than its manifests can name, and nothing of it could be
+    /// sent any more.
+    #[error("an app may have {TABLES} tables")]
+    TooManyTables,
     /// No stamp is left.
     #[error(transparent)]
     Clock(#[from] tidings_tables::ClockExhausted),
@@ -166,15 +174,19 @@ fn write(
     let mut record = known.unwrap_or_else(|| AppRecord::new(at));
 
     let mut changes = Changes::default();
+    let mut tables = Tables::default();
     let mut deltas = Vec::new();
     let mut bytes = 0;
     let physical = shared.clock.physical();
     let mut outcomes = Vec::with_capacity(request.operations.len());
     for (index, operation) in request.operations.into_iter().enumerate() {
         let (table, id) = (operation.table.clone(), operation.id.clone());
+        let room = tables.admit(txn, app, &table)?;
         let touched = changes.row(txn, app, &table, &id)?;
         let stamped = stamps.next(physical).map_err(Refusal::from);
-        let performed = stamped.and_then(|stamp| perform(touched, operation, stamp, &mut bytes));
+        let performed = stamped
+            .and_then(|stamp| room.then_some(stamp).ok_or(Refusal::TooManyTables))
+            .and_then(|stamp| perform(touched, operation, stamp, &mut bytes));
         match performed {
             Ok(Performed { created, delta }) => {
                 deltas.extend(delta);
@@ -219,6 +231,35 @@ fn write(
         .collect();
     let written = Written { position, results };
     Ok((written, stored.then_some(record)))
+}
+
+/// The tables that a transaction writes to.
+#[derive(Default)]
+struct Tables {
+    admitted: BTreeSet<TableName>,
+    /// How many more there may be; read with the first new one.
+    left: Option<usize>,
+}
+
+impl Tables {
+    /// Whether the app has the table, or may have one more.
+    fn admit(&mut self, txn: &Txn<'_>, app: &AppId, table: &TableName) -> Result<bool, StoreError> {
+        if self.admitted.contains(table) {
+            return Ok(true);
+        }
+        if meta::table(txn, app, table)?.is_none() {
+            let left = match self.left {
+                Some(left) => left,
+                None => TABLES.saturating_sub(meta::tables(txn, app)?.len()),
+            };
+            self.left = Some(left.saturating_sub(1));
+            if left == 0 {
+                return Ok(false);
+            }
+        }
+        self.admitted.insert(table.clone());
+        Ok(true)
+    }
 }
 
 struct Performed {

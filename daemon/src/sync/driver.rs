@@ -313,6 +313,7 @@ impl Session {
                 self.engine.handle_pull_failed(now, &order, failure);
             }
             Event::Stored(plan, quarantined) => {
+                self.shared.set_trouble(None);
                 self.shared.report_quarantine(&plan.app, quarantined);
                 self.engine.handle_page_stored(now, *plan);
             }
@@ -321,6 +322,7 @@ impl Session {
             }
             Event::FreezeFailed(app) => self.engine.handle_freeze_failed(now, &app),
             Event::Pushed { app, ticket, answer, outbox } => {
+                self.shared.set_trouble(None);
                 self.engine.handle_pushed(now, &app, ticket, answer, outbox);
             }
             Event::PushFailed { app, ticket, failure } => {

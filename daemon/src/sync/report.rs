@@ -62,7 +62,8 @@ impl Shared {
             Link::Online if whole && !pending => (SyncState::Synced, None),
             Link::Buffered if whole && !pending => (SyncState::Synced, Some(BUFFERED.to_owned())),
             Link::Buffered => (SyncState::Syncing, Some(BUFFERED.to_owned())),
-            Link::Online => (SyncState::Syncing, None),
+            // What keeps changes from being sent or fetched, such as a full account.
+            Link::Online => (SyncState::Syncing, trouble()),
         };
         // The oldest of all proofs is what "synced" can stand on; without the list of apps read
         // there is none.

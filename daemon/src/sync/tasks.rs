@@ -227,6 +227,7 @@ pub(super) async fn freeze(shared: Arc<Shared>, app: AppId, testimony: Testimony
         Ok((n, outbox)) => Event::Frozen { app, n, outbox },
         Err(error) => {
             tracing::warn!(%app, %error, "the outbox could not be frozen");
+            shared.set_trouble(Some(format!("changes of {app} cannot be sealed: {error}")));
             Event::FreezeFailed(app)
         }
     }
@@ -346,6 +347,7 @@ pub(super) async fn resign(shared: Arc<Shared>, app: AppId, testimony: Testimony
         Ok((n, outbox)) => Event::Frozen { app, n, outbox },
         Err(error) => {
             tracing::warn!(%app, %error, "a manifest could not be signed anew");
+            shared.set_trouble(Some(format!("changes of {app} cannot be signed: {error}")));
             Event::FreezeFailed(app)
         }
     }
