@@ -8,6 +8,7 @@ mod account;
 mod body;
 mod hardening;
 mod keystore;
+mod notice;
 mod open;
 mod seal;
 
@@ -169,11 +170,14 @@ impl Vault {
         if new.is_empty() {
             return Ok(chain);
         }
+        let new: Arc<[SignedEntry]> = new.into();
+        let written = Arc::clone(&new);
         self.shared
             .store
-            .write(Durability::Synced, move |txn| account::write_chain(txn, &new))
+            .write(Durability::Synced, move |txn| account::write_chain(txn, &written))
             .await?;
         self.change(|unlocked| unlocked.chain = chain.clone());
+        notice::show(&new, current.record.device);
         Ok(chain)
     }
 

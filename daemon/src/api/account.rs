@@ -234,6 +234,12 @@ impl From<LinkError> for ApiError {
 /// What a sync server said goes on in its own words.
 fn server(error: ClientError) -> ApiError {
     match error {
+        // A place in a mailbox is taken only by whoever typed the same code before.
+        ClientError::Problem { problem, .. } if problem.code == Code::MailboxTaken => {
+            LinkError::Expired.into()
+        }
+        ClientError::Certificate(_) => ApiError::new(Code::UpstreamFailed, error.to_string())
+            .hint("if the server has a certificate of its own, add `--ca FILE` with its authority"),
         ClientError::Problem { problem, .. } => {
             let Problem { hint, retry_after, details, .. } = &*problem;
             let mut answer = Problem::new(Code::UpstreamFailed, problem.message.clone());

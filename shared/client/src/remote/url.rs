@@ -52,10 +52,10 @@ impl FromStr for ServerUrl {
             return Err(bad("there is no host in it"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("a user name or password does not belong into it"));
+            return Err(bad("it may not hold a user name or password"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(bad("`?` and `#` do not belong into it"));
+            return Err(bad("it may not hold `?` or `#`"));
         }
         let url = Self(url);
         if !url.is_https() && !url.is_loopback() {
