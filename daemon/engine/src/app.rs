@@ -278,7 +278,7 @@ impl AppSync {
         if verdict.own_newer {
             return Follow { renew: Some((RenewCause::Copied, false)), missing_apps };
         }
-        if std::mem::take(&mut self.record.refill) && !self.record.lost.is_empty() {
+        if std::mem::take(&mut self.record.refill) && verdict.short {
             return Follow { renew: Some((RenewCause::ServerLost, true)), missing_apps };
         }
         let renew = verdict.own_dropped.then_some((RenewCause::Dropped, true));

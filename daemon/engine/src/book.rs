@@ -173,12 +173,17 @@ impl Book {
             verdict.rollback(&self.app, own);
             verdict.own_dropped = true;
         }
-        let level = |replica: &&Replica| {
-            let shown = self.shown.get(*replica).map_or(ManifestNumber(0), |mark| mark.n);
-            let due = if **replica == own { own_acked } else { self.due(replica) };
-            shown >= due
-        };
-        verdict.level = lost.iter().filter(level).copied().collect();
+        for replica in lost {
+            let shown = self.shown.get(replica).map_or(ManifestNumber(0), |mark| mark.n);
+            let acked = if *replica == own { own_acked } else { ManifestNumber(0) };
+            let due = self.due(replica).max(acked);
+            verdict.short |= shown < due;
+            // Only what it said after the loss shows that it is past it: of a replica that is no
+            // more, others may go on saying what nobody can show.
+            if shown > due {
+                verdict.level.insert(*replica);
+            }
+        }
         verdict
     }
 
@@ -198,8 +203,10 @@ pub(crate) struct Verdict {
     pub(crate) alarms: BTreeSet<Alarm>,
     /// Apps that manifests name and the server's list lacks.
     pub(crate) missing_apps: BTreeSet<AppId>,
-    /// Replicas of which the server had lost manifests and shows all that is known again.
+    /// Replicas of which the server had lost manifests and shows newer ones by now.
     pub(crate) level: BTreeSet<Replica>,
+    /// The server shows less than is known of some replica of which it lost manifests.
+    pub(crate) short: bool,
     /// The server holds a manifest of ours that this replica never signed.
     pub(crate) own_newer: bool,
     /// The server shows less of ours than it took.

@@ -54,7 +54,9 @@ pub(crate) fn judge(
 /// again changes nothing.
 pub(crate) fn restart(app: &AppSync, own: Replica, facts: &PageFacts) -> PagePlan {
     let mut plan = empty_plan(app, Purpose::Next, facts);
-    let mut lost = app.book.replicas();
+    // What was lost in an earlier life is not found again by another loss.
+    let mut lost = app.record.lost.clone();
+    lost.extend(app.book.replicas());
     lost.insert(own);
     plan.record = AppRecord {
         generation: Some(facts.generation),

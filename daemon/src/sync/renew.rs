@@ -74,6 +74,8 @@ fn retire(
     if refill {
         // What a server dropped without admitting it is no excuse for what it shows of others.
         if cause != RenewCause::Dropped {
+            // The loss is dealt with here: the store's life that the next page names is taken.
+            record.generation = None;
             record.lost.extend(records::manifests(txn, app)?.into_keys());
         }
         record.lost.insert(old);
