@@ -53,7 +53,7 @@ complete -c tidings -n "__fish_tidings_needs_command" -f -a "help" -d 'Print thi
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -l app -d 'The app whose data is meant' -r
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -l home -d 'The directory of the daemon: its store, keys, configuration and socket. Without it: the directories of your desktop' -r -F
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -l once -d 'End as soon as everything is verified'
-complete -c tidings -n "__fish_tidings_using_subcommand demo" -l keep -d 'Keep the directory with stores, logs and the recording, and say where it is'
+complete -c tidings -n "__fish_tidings_using_subcommand demo" -l keep -d 'Keep the directory with stores, detailed logs and the recording, and say where it is'
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -l plant -d 'Write one row in clear text among the server\'s files: the search has to find it'
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -l json -d 'Print JSON, one value per line'
 complete -c tidings -n "__fish_tidings_using_subcommand demo" -s h -l help -d 'Print help'
@@ -151,7 +151,7 @@ complete -c tidings -n "__fish_tidings_using_subcommand delete" -l json -d 'Prin
 complete -c tidings -n "__fish_tidings_using_subcommand delete" -s h -l help -d 'Print help'
 complete -c tidings -n "__fish_tidings_using_subcommand query" -l filter -d 'Only rows that match, as JSON, such as \'{"done":false}\'' -r
 complete -c tidings -n "__fish_tidings_using_subcommand query" -l sort -d 'The order: columns, `-` before one that falls' -r
-complete -c tidings -n "__fish_tidings_using_subcommand query" -l limit -d 'Most rows' -r
+complete -c tidings -n "__fish_tidings_using_subcommand query" -l limit -d 'Most rows, up to 1000' -r
 complete -c tidings -n "__fish_tidings_using_subcommand query" -l after -d 'Go on after the page that ended with this `next`' -r
 complete -c tidings -n "__fish_tidings_using_subcommand query" -l offset -d 'Skip this many rows' -r
 complete -c tidings -n "__fish_tidings_using_subcommand query" -l app -d 'The app whose data is meant' -r
