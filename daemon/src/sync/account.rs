@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tidings_client::remote::{ClientError, ConfigError, SyncClient};
 use tidings_crypto::pairing::{CodeError, PairingError};
 use tidings_crypto::{DeviceKeys, Keyring, entries, random};
-use tidings_proof::{DeviceKind, Relation, SealedEarlier, SignedEntry, Wrap};
+use tidings_proof::{Chain, ChainError, DeviceKind, Relation, SealedEarlier, SignedEntry, Wrap};
 use tidings_wire::account::{AppendChainRequest, ChainQuery, CreateAccountRequest};
 use tidings_wire::linking::{AccountAnswer, DeviceInfo, DeviceRole, Setup};
 use tidings_wire::{AccountId, Code, limits};
 
-use super::Shared;
 use super::remote::client_of;
 use super::tasks::{decode64, encode64};
-use crate::store::StoreError;
+use super::{Shared, records};
+use crate::store::{Durability, StoreError};
 use crate::vault::{
     AccountRecord, KeystoreError, KeystoreKind, Secrets, Unlocked, Vault, VaultError,
 };
@@ -131,13 +131,20 @@ pub(super) async fn create(
     let secrets = Secrets { keys: Arc::clone(&keys), keyring };
     // The secret lies here before the server holds anything that it opens.
     shared.vault.keystore().save(setup.keystore, &secrets).await?;
-    let answer = client
-        .create_account(&CreateAccountRequest {
-            genesis: encode64(&genesis.entry.encode()),
-            wraps: genesis.wraps.iter().map(|wrap| encode64(&wrap.encode())).collect(),
-            invite: request.invite,
-        })
-        .await?;
+    // Of an account that was not joined in the end.
+    shared
+        .replica
+        .store()
+        .write(Durability::Synced, records::clear_floors)
+        .await
+        .map_err(VaultError::from)?;
+    let asked = CreateAccountRequest {
+        genesis: encode64(&genesis.entry.encode()),
+        wraps: genesis.wraps.iter().map(|wrap| encode64(&wrap.encode())).collect(),
+        invite: request.invite,
+    };
+    // The invite is used up even where the answer is lost.
+    let answer = answered(|| client.create_account(&asked)).await?;
     if answer.account_id != genesis.chain.account() {
         return Err(LinkError::Malformed("it names another account than the one that was made"));
     }
@@ -161,6 +168,18 @@ pub(super) async fn create(
     }
     shared.founded.notify_one();
     Ok(given)
+}
+
+/// Sends a request again, once, where its answer was lost: the server does the same thing only
+/// once.
+pub(super) async fn answered<T, F>(call: impl Fn() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    match call().await {
+        Err(ClientError::Interrupted(_) | ClientError::Timeout) => call().await,
+        done => done,
+    }
 }
 
 /// What of a setup was chosen, with what was not.
@@ -265,20 +284,30 @@ pub(super) async fn read_chain(vault: &Vault, client: &SyncClient) -> Result<Rel
     }
 }
 
-/// Reads a whole chain from its genesis on.
+/// Reads a whole chain from its genesis on and folds it as it comes, so that nothing is gathered
+/// that no device of the account signed.
 pub(super) async fn read_whole_chain(
     client: &SyncClient,
     account: AccountId,
-) -> Result<Vec<SignedEntry>, ReadError> {
-    let mut entries: Vec<SignedEntry> = Vec::new();
+) -> Result<(Chain, Vec<SignedEntry>), ReadError> {
+    let (mut chain, mut entries) = (None, Vec::new());
     loop {
         let from = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let answer = client.chain(&ChainQuery { account_id: account, from }).await?;
         if answer.entries.is_empty() {
-            return Ok(entries);
+            let chain = chain.ok_or(VaultError::Chain(ChainError::NoGenesis))?;
+            return Ok((chain, entries));
         }
-        entries.extend(decode_entries(&answer.entries)?);
-        // More than any account's: each entry is at least a signature of an active device.
+        for entry in decode_entries(&answer.entries)? {
+            chain = Some(match chain.take() {
+                None => Chain::fold(account, [&entry]).map_err(VaultError::Chain)?,
+                Some(mut chain) => {
+                    chain.extend(&entry).map_err(VaultError::Chain)?;
+                    chain
+                }
+            });
+            entries.push(entry);
+        }
         if entries.len() > MOST_ENTRIES {
             return Err(ReadError::Malformed("its device chain has no end"));
         }
@@ -358,7 +387,8 @@ pub(super) async fn append(
     for _ in 0..TRIES {
         let unlocked = vault.unlocked().ok_or(LinkError::Missing)?;
         let new = make(&unlocked)?;
-        match client.append_chain(&request(unlocked.record.account, &new)).await {
+        let asked = request(unlocked.record.account, &new);
+        match answered(|| client.append_chain(&asked)).await {
             Ok(_) => {
                 vault.extend_chain(vec![new.entry]).await?;
                 return Ok(());

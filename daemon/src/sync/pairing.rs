@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidings_client::ErrorKind;
 use tidings_client::remote::SyncClient;
 use tidings_crypto::pairing::{
     Answer, Inviter, InviterEvent, Joiner, JoinerEvent, Linked, Offer, PairingCode, PairingError,
@@ -13,17 +14,17 @@ use tidings_crypto::pairing::{
 };
 use tidings_crypto::{DeviceKeys, Keyring, entries, random};
 use tidings_proof::manifest::AppManifestHead;
-use tidings_proof::{Chain, Relation, SignedEntry, SignedManifest, server_id};
+use tidings_proof::{Relation, SignedManifest, server_id};
 use tidings_wire::linking::{AccountAnswer, DeviceInfo, LoginEvent, LoginStep, PairingCodeShown};
 use tidings_wire::pairing::{PutMailboxRequest, ReadMailboxQuery, Side};
-use tidings_wire::sync::ManifestMark;
+use tidings_wire::sync::{ChainHead, ManifestMark};
 use tidings_wire::{Code, DeviceId, Nameplate, ServerId};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::account::{
-    LinkError, Prepared, SetupRequest, answer, device_info, name_device, prepare, read_chain,
-    read_keyring, read_whole_chain, request,
+    LinkError, Prepared, SetupRequest, answer, answered, device_info, name_device, prepare,
+    read_chain, read_keyring, read_whole_chain, request,
 };
 use super::remote::{client, client_of};
 use super::tasks::{decode64, encode64, token};
@@ -52,14 +53,31 @@ pub(super) async fn login(
     }
     let setup = prepare(shared, &request).await?;
     let client = client_of(&request.url, setup.authority.clone(), shared.settings.timeouts)?;
-    let joined = join(shared, &client, &request.url, setup, &progress).await;
-    if joined.is_err() {
-        // Nothing was appended, or nobody told us so: what was kept for joining goes again.
-        shared.vault.forget_joining().await?;
-    }
-    let answer = joined?;
+    let answer = match join(shared, &client, &request.url, setup, &progress).await {
+        Ok(answer) => answer,
+        Err(error) => after_all(shared, &client, error).await?,
+    };
     shared.founded.notify_one();
+    let _ = tell(&progress, LoginEvent::Paired(answer.clone())).await;
     Ok(answer)
+}
+
+/// The other computer may have linked this one and the news be lost: then the chain says so.
+/// Otherwise what was kept for joining goes again.
+async fn after_all(
+    shared: &Arc<Shared>,
+    client: &SyncClient,
+    error: LinkError,
+) -> Result<AccountAnswer, LinkError> {
+    let believed = !matches!(error, LinkError::Malformed(_) | LinkError::Vault(_));
+    if let Some(record) = shared.vault.account().await?.filter(|record| record.joining)
+        && believed
+        && let Ok(answer) = finish(shared, client, record, None).await
+    {
+        return Ok(answer);
+    }
+    shared.vault.forget_joining().await?;
+    Err(error)
 }
 
 async fn join(
@@ -136,9 +154,7 @@ async fn join(
             }
             JoinerEvent::Linked(linked) => {
                 let record = joining.ok_or(LinkError::Pairing(PairingError::OutOfTurn))?;
-                let answer = finish(shared, client, record, Some(linked)).await?;
-                let _ = tell(progress, LoginEvent::Paired(answer.clone())).await;
-                return Ok(answer);
+                return finish(shared, client, record, Some(linked)).await;
             }
             JoinerEvent::Stopped(reason) => return Err(stopped(reason)),
         }
@@ -157,8 +173,7 @@ async fn take_offer(
     record: &AccountRecord,
     keys: &Arc<DeviceKeys>,
 ) -> Result<(), LinkError> {
-    let entries = read_whole_chain(client, offer.account).await?;
-    let chain = Chain::fold(offer.account, &entries).map_err(VaultError::Chain)?;
+    let (chain, entries) = read_whole_chain(client, offer.account).await?;
     match chain.relation(offer.chain) {
         Relation::Same | Relation::Earlier => {}
         Relation::Later => {
@@ -172,6 +187,8 @@ async fn take_offer(
     shared.vault.found(record.clone(), secrets, entries).await?;
     let heads = offer.heads.clone();
     let keep = move |txn: &mut crate::store::Txn<'_>| {
+        // Those of an account that was not joined in the end.
+        records::clear_floors(txn)?;
         for head in &heads {
             let mark = ManifestMark { n: head.n, hash: head.hash };
             records::put_floor(txn, &head.app, &head.replica, &mark)?;
@@ -230,8 +247,13 @@ pub(super) async fn resume(shared: &Arc<Shared>, unlocked: &Unlocked) -> Result<
     let client = client(&record, shared.settings.timeouts).map_err(|error| error.to_string())?;
     match finish(shared, &client, record, None).await {
         Ok(_) => shared.founded.notify_one(),
-        Err(LinkError::Server(error)) if error.code().is_none() => {
+        Err(LinkError::Server(error))
+            if error.code().is_none() || error.kind() == ErrorKind::Retry =>
+        {
             return Err(format!("linking was cut off and the server cannot be asked: {error}"));
+        }
+        Err(error @ (LinkError::Keystore(_) | LinkError::Vault(VaultError::Store(_)))) => {
+            return Err(format!("linking was cut off and cannot go on now: {error}"));
         }
         Err(error) => {
             tracing::warn!(%error, "linking was cut off: start again with a new code");
@@ -289,68 +311,74 @@ async fn invite(
 ) -> Result<(DeviceId, String), LinkError> {
     const ROUNDS: usize = 5;
     let rng = &mut random::system();
+    let mut offered = None;
     for _ in 0..=ROUNDS {
-        match inviter.receive(&mailbox.next().await?)? {
-            InviterEvent::Confirmed => {
-                read_chain(&shared.vault, client).await?;
-                offer(shared, mailbox, inviter).await?;
-            }
-            InviterEvent::Answer(answer) => {
-                let added = add(shared, client, &answer).await;
-                match added {
-                    Ok(entry) => {
-                        let chain = shared.vault.extend_chain(vec![entry]).await?;
-                        mailbox.send(&inviter.linked(chain.head(), rng)?).await?;
-                        return Ok((answer.device.id(), answer.name));
-                    }
-                    Err(LinkError::Server(error)) if error.code() == Some(Code::ChainMoved) => {
-                        read_chain(&shared.vault, client).await?;
-                        offer(shared, mailbox, inviter).await?;
-                    }
-                    Err(error) => return Err(error),
+        match (inviter.receive(&mailbox.next().await?)?, offered) {
+            (InviterEvent::Answer(answer), Some(head)) => {
+                if let Some(head) = add(shared, client, head, &answer).await? {
+                    mailbox.send(&inviter.linked(head, rng)?).await?;
+                    return Ok((answer.device.id(), answer.name));
                 }
             }
-            InviterEvent::Stopped(reason) => return Err(stopped(reason)),
+            (InviterEvent::Confirmed | InviterEvent::Answer(_), _) => {
+                read_chain(&shared.vault, client).await?;
+            }
+            (InviterEvent::Stopped(reason), _) => return Err(stopped(reason)),
         }
+        offered = Some(offer(shared, mailbox, inviter).await?);
     }
     Err(LinkError::Malformed("its device chain does not stand still"))
 }
 
+/// Offers the account as it stands; gives the head of the chain that was named.
 async fn offer(
     shared: &Shared,
     mailbox: &mut Mailbox<'_>,
     inviter: &mut Inviter,
-) -> Result<(), LinkError> {
+) -> Result<ChainHead, LinkError> {
     let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
-    let heads = manifest_heads(shared, &unlocked).await?;
+    let heads = manifest_heads(shared).await?;
     let (account, chain) = (unlocked.record.account, unlocked.chain.head());
     for message in inviter.offer(account, chain, &heads, &mut random::system())? {
         mailbox.send(&message).await?;
     }
-    Ok(())
+    Ok(chain)
 }
 
+/// Appends the new device; gives the chain's head with it. None when the chain is not the one
+/// that was offered any more.
 async fn add(
     shared: &Shared,
     client: &SyncClient,
+    offered: ChainHead,
     answer: &Answer,
-) -> Result<SignedEntry, LinkError> {
+) -> Result<Option<ChainHead>, LinkError> {
     let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
     let Unlocked { keys, chain, keyring, record } = unlocked.as_ref();
+    if chain.head() != offered {
+        return Ok(None);
+    }
     let (device, co_signature) = (&answer.device, answer.co_signature);
     let rng = &mut random::system();
     let new = entries::add_device(keys, chain, keyring, device, co_signature, rng)
         .map_err(VaultError::Build)?;
-    client.append_chain(&request(record.account, &new)).await?;
-    Ok(new.entry)
+    let asked = request(record.account, &new);
+    match answered(|| client.append_chain(&asked)).await {
+        Ok(_) => Ok(Some(shared.vault.extend_chain(vec![new.entry]).await?.head())),
+        Err(error) if error.code() == Some(Code::ChainMoved) => {
+            read_chain(&shared.vault, client).await?;
+            let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
+            // It stands there where the answer was lost and another entry came after.
+            let chain = &unlocked.chain;
+            Ok(chain.is_active(answer.device.id()).then(|| chain.head()))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Newest manifests that this device accepted, and its own that the server holds: the new device
 /// refuses a server that shows less.
-async fn manifest_heads(
-    shared: &Shared,
-    unlocked: &Arc<Unlocked>,
-) -> Result<Vec<AppManifestHead>, LinkError> {
+async fn manifest_heads(shared: &Shared) -> Result<Vec<AppManifestHead>, LinkError> {
     let heads = shared.replica.read(|source| {
         let mut heads = Vec::new();
         for app in records::apps(source)? {
@@ -366,7 +394,6 @@ async fn manifest_heads(
         }
         Ok::<_, StoreError>(heads)
     });
-    let _ = unlocked;
     Ok(heads.await?)
 }
 
@@ -454,6 +481,8 @@ impl<'a> Mailbox<'a> {
             let read = match self.client.read_mailbox(self.nameplate, other, &query).await {
                 Ok(read) => read,
                 Err(error) if error.code().is_some() => return Err(gone(error)),
+                // What no server of ours answers will not be better the next time.
+                Err(error) if error.kind() != ErrorKind::Retry => return Err(error.into()),
                 Err(error) => {
                     tracing::debug!(%error, "the mailbox could not be read");
                     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -464,6 +493,10 @@ impl<'a> Mailbox<'a> {
                 return Err(LinkError::Malformed(
                     "it is not the one that this account was made on",
                 ));
+            }
+            if read.messages.is_empty() {
+                // A server that does not wait must not be asked without end.
+                tokio::time::sleep(Duration::from_millis(500)).await;
             }
             for message in read.messages {
                 let message = decode64(&message)

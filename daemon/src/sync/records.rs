@@ -446,6 +446,14 @@ pub fn put_floor(
     write(txn, key(app, FLOOR, &[&replica_bytes(replica)]), mark)
 }
 
+/// Forgets what the server must show at least, in every app.
+pub fn clear_floors(txn: &mut Txn<'_>) -> Result<(), StoreError> {
+    for app in apps(txn)? {
+        clear(txn, &app, FLOOR)?;
+    }
+    Ok(())
+}
+
 // ---- own lanes, manifests and the frozen push -------------------------------------------------
 
 /// This replica's own state in an app.

@@ -227,6 +227,37 @@ fn response(chain: &Chain, blobs: Vec<Vec<u8>>, manifests: &[SignedManifest]) ->
 }
 
 #[tokio::test]
+async fn what_an_account_that_was_not_joined_would_have_shown_is_forgotten() {
+    let store = Store::memory().unwrap();
+    let replica = tidings_proof::Replica {
+        device: tidings_wire::DeviceId([1; 16]),
+        incarnation: tidings_wire::Incarnation([2; 8]),
+    };
+    let apps: [AppId; 2] = ["notes".parse().unwrap(), "notes.two".parse().unwrap()];
+    let mark = tidings_wire::sync::ManifestMark {
+        n: tidings_wire::ManifestNumber(7),
+        hash: tidings_wire::Hash([3; 32]),
+    };
+    let named = apps.clone();
+    let put = move |txn: &mut crate::store::Txn<'_>| {
+        for app in &named {
+            records::put_floor(txn, app, &replica, &mark)?;
+            records::put_manifest(txn, app, &replica, b"kept")?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    store.write(Durability::Synced, put).await.unwrap();
+    store.write(Durability::Synced, records::clear_floors).await.unwrap();
+    for app in apps {
+        let left = store.read(move |view| {
+            let floors = records::floors(view, &app)?;
+            Ok::<_, StoreError>((floors.len(), records::manifests(view, &app)?.len()))
+        });
+        assert_eq!(left.await.unwrap(), (0, 1));
+    }
+}
+
+#[tokio::test]
 async fn what_one_freezes_another_applies() {
     let (a, b) = Computer::pair().await;
     a.put("t", "1", "first").await;
