@@ -22,6 +22,9 @@ pub struct Driver {
     shared: Arc<Shared>,
 }
 
+/// How long a fault of this program is left alone.
+const AFTER_A_FAULT: Duration = Duration::from_secs(60);
+
 /// Why a session ended.
 enum End {
     /// The daemon stops.
@@ -36,8 +39,26 @@ impl Driver {
     }
 
     /// Runs until the token is cancelled. Without an account it waits for one; while the keychain
-    /// is locked it asks again.
+    /// is locked it asks again. After a fault of this program it begins anew from what is stored:
+    /// what apps use goes on meanwhile, and nobody is told that all is well.
     pub async fn run(self, shutdown: CancellationToken) {
+        let shared = Arc::clone(&self.shared);
+        let driver = Arc::new(self);
+        loop {
+            let work = tokio::spawn(Arc::clone(&driver).work(shutdown.clone()));
+            let Err(error) = work.await else { return };
+            tracing::error!(%error, "the sync failed");
+            shared.gate.open(BTreeMap::new());
+            let reason = "a fault in the daemon; it is tried again in a minute".to_owned();
+            shared.status.set_state(SyncState::Waiting, Some(reason));
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(AFTER_A_FAULT) => {}
+            }
+        }
+    }
+
+    async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         loop {
             let wait = match self.begin().await {
                 Ok(Some(session)) => match session.run(&shutdown).await {

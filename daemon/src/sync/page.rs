@@ -1,7 +1,7 @@
 //! A page of a pull: verified and opened before anything is believed, then stored with its cursor
 //! in one transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_engine::{
     Arrived, BlobFact, ChainVerdict, EntryFact, LaneKey, ManifestFact, PageFacts, PagePlan, Source,
@@ -179,7 +179,7 @@ pub async fn store_page(
 ) -> Result<(), CommitError<StoreError>> {
     let app = plan.app.clone();
     let OpenedPage { entries, manifests, .. } = page;
-    let waiting = read_waiting(replica, &app, plan).await?;
+    let (waiting, settled) = read_waiting(replica, &app, plan).await?;
     let mut entries: Vec<Option<OpenedEntry>> = entries.into_iter().map(Some).collect();
 
     let mut pushes: Vec<(Position, RemotePush)> = Vec::new();
@@ -188,6 +188,8 @@ pub async fn store_page(
             Source::Entry(index) => entries
                 .get_mut(*index)
                 .and_then(|entry| entry.as_mut().and_then(|entry| entry.body.take())),
+            // An earlier page has applied it, and the plan did not know of that yet.
+            Source::Staged(lane, seq) if settled.contains(&(*lane, *seq)) => continue,
             Source::Staged(lane, seq) => waiting
                 .get(&(*lane, *seq))
                 .and_then(|blob| unlocked.open(&app, &blob.bytes).ok())
@@ -252,25 +254,28 @@ pub fn deltas(body: Body) -> impl Iterator<Item = RowDelta> {
 
 type Waiting = BTreeMap<(LaneKey, Seq), StagedBlob>;
 
-/// The staged blobs that the plan takes.
+/// The staged blobs that the plan takes, and those of them that were taken before.
 async fn read_waiting(
     replica: &Replica,
     app: &AppId,
     plan: &PagePlan,
-) -> Result<Waiting, StoreError> {
+) -> Result<(Waiting, BTreeSet<(LaneKey, Seq)>), StoreError> {
     if plan.unstage.is_empty() {
-        return Ok(Waiting::new());
+        return Ok(Default::default());
     }
     let (app, wanted) = (app.clone(), plan.unstage.clone());
     replica
         .read(move |source| {
-            let mut found = Waiting::new();
+            let (mut found, mut settled) = (Waiting::new(), BTreeSet::new());
+            let lanes = records::lanes(source, &app)?;
             for (lane, seq) in wanted {
                 if let Some(blob) = records::staged_blob(source, &app, &lane, seq)? {
                     found.insert((lane, seq), blob);
+                } else if lanes.get(&lane).is_some_and(|known| known.seq >= seq) {
+                    settled.insert((lane, seq));
                 }
             }
-            Ok::<_, StoreError>(found)
+            Ok::<_, StoreError>((found, settled))
         })
         .await
 }
