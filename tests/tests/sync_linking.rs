@@ -146,3 +146,51 @@ async fn an_account_outlives_restarts_and_keys_are_private() {
     let keys = house.device(0).home().join("keys");
     assert_eq!(std::fs::metadata(keys).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+/// Makes an account with the keystore that is named, or none.
+async fn create(device: &Device, url: &str, keystore: Option<&str>) -> Result<Value, LocalError> {
+    let mut request = json!({ "url": url, "name": device.name() });
+    if let Some(keystore) = keystore {
+        request["keystore"] = json!(keystore);
+    }
+    let request = Request::new(Method::POST, "/v1/account").json(&request)?;
+    device.client().request(request).await?.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_keychain_the_keys_lie_in_a_file_unless_one_was_asked_for() {
+    let server = Server::start();
+    let mut device = Device::new("a");
+    device.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent/bus");
+    device.resume().await;
+    let refused = create(&device, &server.url(), Some("keychain")).await.unwrap_err();
+    assert_eq!(refused.code(), Some(Code::KeysLocked), "{refused}");
+    let refused = create(&device, &server.url(), Some("cupboard")).await.unwrap_err();
+    assert!(refused.to_string().contains("keychain"), "{refused}");
+    let account = create(&device, &server.url(), None).await.unwrap();
+    assert_eq!(account["keystore"], "file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_keys_stop_syncing_and_nothing_else() {
+    let app: tidings_wire::AppId = "notes".parse().unwrap();
+    let devices = ["a", "b"].map(|name| Device::new(name).set("sync.unlock_every=200ms"));
+    let mut house = House::of(Server::start(), None, devices).await;
+    house.device_mut(0).stop();
+    let keys = house.device(0).home().join("keys");
+    let away = house.device(0).home().join("away");
+    std::fs::rename(&keys, &away).unwrap();
+    house.device_mut(0).resume().await;
+    let a = house.device(0);
+    let waiting = |status: &tidings_wire::local::StatusAnswer| {
+        status.state == tidings_wire::local::SyncState::Waiting
+    };
+    let status = a.status_until("it waits for its keys", waiting).await;
+    assert!(status.reason.unwrap().contains("keystore"));
+    // Local reads and writes go on, and go out once the keys are back.
+    a.put(&app, "t", "1", &json!({ "v": 1 })).await;
+    a.row_becomes(&app, "t", "1", &json!({ "id": "1", "v": 1 })).await;
+    std::fs::rename(&away, &keys).unwrap();
+    house.device(1).row_becomes(&app, "t", "1", &json!({ "id": "1", "v": 1 })).await;
+    a.synced().await;
+}

@@ -24,6 +24,7 @@ pub struct Chaos {
 
 /// What arrives at a device.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a queue of a simulation holds a few dozen")]
 enum Arrival {
     Token,
     TokenLost,
