@@ -35,15 +35,18 @@ pub fn show(entries: &[SignedEntry], own: DeviceId) {
 /// A sentence for each change and what to do, or nothing.
 fn text(entries: &[SignedEntry], own: DeviceId) -> String {
     let others = entries.iter().filter(|entry| entry.entry.signer != own);
-    let mut lines: Vec<&str> = others.filter_map(|entry| sentence(&entry.entry.body)).collect();
+    let mut lines: Vec<&str> =
+        others.filter_map(|entry| sentence(&entry.entry.body, own)).collect();
     if !lines.is_empty() {
         lines.push("If that was not you: tidings devices list");
     }
     lines.join("\n")
 }
 
-fn sentence(body: &EntryBody) -> Option<&'static str> {
+fn sentence(body: &EntryBody, own: DeviceId) -> Option<&'static str> {
     match body {
+        // The person linked this very computer a moment ago.
+        EntryBody::AddDevice { device, .. } if device.id() == own => None,
         EntryBody::AddDevice { device, .. } => Some(match device.kind {
             DeviceKind::Computer => "A computer was linked.",
             DeviceKind::Paper => "A recovery kit was made.",
@@ -77,8 +80,10 @@ mod tests {
             entries::add_device(&first, chain, &keyring, public, co_signature, rng).unwrap();
         let added = [genesis.entry, added.entry];
         assert_eq!(text(&added, first.id()), "");
+        assert_eq!(text(&added, second.id()), "", "its own linking");
+        let third = DeviceKeys::generate(rng);
         assert_eq!(
-            text(&added, second.id()),
+            text(&added, third.id()),
             "A computer was linked.\nIf that was not you: tidings devices list"
         );
     }
