@@ -14,6 +14,7 @@ pub mod device;
 pub mod evil;
 pub mod feed;
 pub mod front;
+pub mod fuzz;
 pub mod hand;
 pub mod house;
 pub mod inside;

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking; the lints' own exception covers test functions only"
 )]
 
+mod corpus;
 mod demo;
 mod direction;
 mod evil;
