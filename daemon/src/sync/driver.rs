@@ -45,8 +45,9 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let driver = Arc::new(self);
         loop {
-            let work = tokio::spawn(Arc::clone(&driver).work(shutdown.clone()));
-            let Err(error) = work.await else { return };
+            let mut work = JoinSet::new();
+            work.spawn(Arc::clone(&driver).work(shutdown.clone()));
+            let Some(Err(error)) = work.join_next().await else { return };
             tracing::error!(%error, "the sync failed");
             shared.gate.open(BTreeMap::new());
             let reason = "a fault in the daemon; it is tried again in a minute".to_owned();
