@@ -94,10 +94,11 @@ async fn o01_the_daemon_pulls_on_a_hint_of_cut_lines() {
             Act::Stream(feed)
         }
     });
-    let mut house = House::of(server, None, [Device::new("b")]).await;
+    let house = House::of(server, None, [Device::new("b")]).await;
     let d = Device::start("d").await;
     house.device(0).link(&d, &front.url()).await;
-    house.device_mut(0).put(&app, "t", "first", &json!({})).await;
+    house.device(0).put(&app, "t", "first", &json!({})).await;
+    house.device(0).synced().await;
     // The stream says nothing by itself, so this one comes with the pull on connect at best.
     let say = |bytes: &'static [u8]| {
         let streams = streams.lock().unwrap();
