@@ -35,10 +35,16 @@ impl fmt::Display for EngineKind {
 /// How much of the data an open verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenCheck {
-    /// What the engine does by itself. Records are still verified as they are read.
+    /// What the engine does by itself. Every record is verified as it is read, so that nothing
+    /// altered is ever answered, and an engine that stumbles over its own pages is reported as
+    /// damaged. What neither can see is a row that is not found: a damaged key or pointer in a
+    /// page of the engine's tree hides rows from those who look for them by key. Reading the
+    /// table from end to end, or [`crate::Store::check`], finds most of that.
     #[default]
     Quick,
-    /// Every page of the engine, where it can; reads the whole file.
+    /// Every page of the engine, where it can (redb); reads the whole file. After it no row is
+    /// hidden. sled has nothing of the kind: it verifies its log as it opens, drops what does not
+    /// fit, and the high-water mark shows what is gone.
     Full,
 }
 

@@ -46,6 +46,28 @@ pub fn orders() -> Option<(PathBuf, Subject)> {
     Some((dir.into(), Subject::named(&std::env::var(SUBJECT).ok()?)?))
 }
 
+/// Lets a command run among mounts of its own, which go with it, and as root among them. False if
+/// the system does not allow that.
+#[cfg(target_os = "linux")]
+pub fn apart(command: &mut Command) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let flags: &[&str] =
+        if root { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
+    let tried = Command::new("unshare").args(flags).arg("true").status();
+    let mut outer = Command::new("unshare");
+    outer.args(flags).arg(command.get_program()).args(command.get_args());
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    *command = outer;
+    tried.is_ok_and(|status| status.success())
+}
+
+/// Mounts something at `dir`, or changes how it is mounted.
+#[cfg(target_os = "linux")]
+pub fn mount(arguments: &[&str], dir: &Path) {
+    let status = Command::new("mount").args(arguments).arg(dir).status().unwrap();
+    assert!(status.success(), "mount {arguments:?}");
+}
+
 /// A running child.
 pub struct Writers {
     child: Child,
@@ -73,7 +95,12 @@ impl Writers {
     }
 
     /// Waits for this many acknowledgements, kills the child, and answers all that it gave.
-    pub fn kill_after(mut self, acks: u64) -> Acks {
+    pub fn kill_after(self, acks: u64) -> Acks {
+        self.meanwhile(acks, || {})
+    }
+
+    /// [`Writers::kill_after`], with work to do between the two.
+    pub fn meanwhile(mut self, acks: u64, work: impl FnOnce()) -> Acks {
         let deadline = Instant::now() + DEADLINE;
         let mut seen = 0;
         while seen < acks {
@@ -85,6 +112,7 @@ impl Writers {
                 }
             }
         }
+        work();
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         loop {

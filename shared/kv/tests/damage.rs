@@ -189,6 +189,37 @@ fn redb_never_answers_from_damage() {
     survives(EngineKind::Redb);
 }
 
+/// What [`OpenCheck::Full`] is for: a damaged key in a page of redb's tree hides its row.
+#[test]
+fn only_the_full_check_finds_a_row_that_damage_hides() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path();
+    let store = open(dir, EngineKind::Redb).unwrap();
+    for n in 0..100u32 {
+        put(&store, "rows", format!("the key of row {n:03}").as_bytes(), b"a value");
+    }
+    store.close().unwrap();
+    let path = dir.join("data.redb");
+    let mut bytes = fs::read(&path).unwrap();
+    let key = b"the key of row 050";
+    // Older pages hold it, too.
+    let places: Vec<_> = bytes.windows(key.len()).enumerate().collect();
+    let places: Vec<_> =
+        places.into_iter().filter(|(_, window)| window == key).map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at + key.len() - 1] = b'X';
+    }
+    fs::write(&path, bytes).unwrap();
+    let opened = |check| Store::open(dir, Options { check, ..options(EngineKind::Redb) });
+    assert_eq!(opened(OpenCheck::Full).unwrap_err().kind(), ErrorKind::Damaged);
+    let store = opened(OpenCheck::Quick).unwrap();
+    assert_eq!(store.get("rows", key).unwrap(), None);
+    // Whoever meets the row, or checks, learns of it.
+    assert_eq!(store.range("rows", &Scan::all(999)).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(store.check().unwrap_err().kind(), ErrorKind::Damaged);
+}
+
 /// Changes a stored record through the engine, below every checksum of the engine's own.
 fn alter(dir: &Path, engine: EngineKind, change: impl Fn(&dyn Engine) -> Vec<Write>) {
     let tables = &["blobs", "rows", "_meta", "_parts"];

@@ -14,6 +14,7 @@ use tidings_kv::{CommitError, EngineKind, Options, Reader, Store, StoreError};
 use crate::{
     child,
     disk::{Disk, set_broken, set_full},
+    rewrite::homes,
     support::{noise, options, put},
     workload::Subject,
 };
@@ -140,4 +141,75 @@ fn redb_stops_after_a_failed_sync() {
 #[test]
 fn sled_stops_after_a_failed_sync() {
     on_disk("broken_body", EngineKind::Sled);
+}
+
+#[test]
+fn full_rewrite_body() {
+    let Some((dir, subject)) = child::orders() else { return };
+    let (store, failures) = open(&dir, subject.kind());
+    put(&store, "rows", b"before", b"v");
+    for n in 0..60u8 {
+        put(&store, "blobs", &[n], &noise(n.into(), 60_000));
+    }
+    let full = std::thread::spawn({
+        let store = store.clone();
+        move || {
+            while store.rewrite().is_none() {}
+            set_full(true);
+        }
+    });
+    let outcome = store.compact();
+    full.join().unwrap();
+    assert!(matches!(outcome, Err(StoreError::StorageFull { .. })), "{outcome:?}");
+    assert_eq!((homes(&dir), store.rewrite()), (vec!["sled.1".to_owned()], None));
+    assert_eq!(store.get("rows", b"before").unwrap().unwrap(), b"v");
+    set_full(false);
+    put(&store, "rows", b"before", b"w");
+    put(&store, "rows", b"before", b"v");
+    assert!(store.compact().is_ok());
+    assert_eq!((homes(&dir), failures.load(Ordering::SeqCst)), (vec!["sled.2".to_owned()], 0));
+    store.close().unwrap();
+    let (store, _) = open(&dir, subject.kind());
+    assert_eq!(store.check().unwrap().records, 61);
+    println!("{DONE}");
+}
+
+#[test]
+fn a_rewrite_that_meets_the_end_of_the_disk_is_given_up() {
+    on_disk("full_rewrite_body", EngineKind::Sled);
+}
+
+#[test]
+fn small_body() {
+    let Some((dir, subject)) = child::orders() else { return };
+    child::mount(&["-t", "tmpfs", "-o", "size=64m", "tidings-test"], &dir);
+    let (store, _) = open(&dir.join("store"), subject.kind());
+    put(&store, "blobs", b"large", &noise(1, 4 << 20));
+    let taken = dir.join("taken");
+    std::fs::write(&taken, vec![1; 28 << 20]).unwrap();
+    match store.compact() {
+        Err(StoreError::StorageFull { needed, free }) => assert!(needed > free && free > 0),
+        other => panic!("{other:?}"),
+    }
+    put(&store, "rows", b"after", b"v");
+    std::fs::remove_file(taken).unwrap();
+    assert!(store.compact().is_ok());
+    assert_eq!(store.get("blobs", b"large").unwrap().unwrap(), noise(1, 4 << 20));
+    println!("{DONE}");
+}
+
+/// A real file system, because the preloaded library does not lie about the room that is free.
+#[test]
+fn a_rewrite_does_not_begin_without_room() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let subject = Subject::Engine(EngineKind::Sled);
+    let mut command = child::again("faults::small_body", dir.path(), subject);
+    if !child::apart(&mut command) {
+        eprintln!("not run: this system does not let us mount anything");
+        return;
+    }
+    let output = command.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(DONE), "{shown}");
 }

@@ -1,7 +1,7 @@
 //! kill -9 at any moment: what was acknowledged is there after opening again, and nothing is torn.
 
 use tempfile::TempDir;
-use tidings_kv::EngineKind;
+use tidings_kv::{EngineKind, StoreError};
 
 use crate::{
     child::Writers,
@@ -35,4 +35,23 @@ fn redb_keeps_what_it_acknowledged() {
 #[test]
 fn sled_keeps_what_it_acknowledged_during_rewrites() {
     rounds(Subject::Rewriting);
+}
+
+/// A process that wants the store of another, which writes and rewrites, is refused and harms
+/// nothing; it gets the store when the other is gone, however that went.
+#[test]
+fn of_two_processes_one_has_the_store() {
+    let dir = TempDir::new().unwrap();
+    let subject = Subject::Rewriting;
+    let writers = Writers::start(dir.path(), subject, |_| {});
+    let acks = writers.meanwhile(20, || {
+        for _ in 0..20 {
+            match subject.open(dir.path()) {
+                Err(StoreError::Held { pid, .. }) => assert!(pid.is_some()),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    let store = subject.open(dir.path()).unwrap();
+    verify(&store, &acks).unwrap();
 }

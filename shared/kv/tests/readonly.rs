@@ -2,7 +2,12 @@
 //! mounted so; permissions that were taken away. Reading goes on where it can, and the rest is a
 //! typed error.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::Command,
+};
 
 use tempfile::TempDir;
 use tidings_kv::{CommitError, EngineKind, ErrorKind, Reader, Store, StoreError};
@@ -10,16 +15,24 @@ use tidings_kv::{CommitError, EngineKind, ErrorKind, Reader, Store, StoreError};
 use crate::{
     child,
     disk::{Disk, set_readonly},
-    support::{each_durable, open, put},
+    support::{DURABLE, each_durable, open, put},
     workload::Subject,
 };
 
 const DONE: &str = "the body has run";
 
-/// Runs `test` of this module as a child.
-fn in_child(test: &str, dir: &Path, engine: EngineKind, prepare: impl FnOnce(&mut Command)) {
+/// Runs `test` of this module as a child, if the system allows what `prepare` does to it.
+fn in_child(
+    test: &str,
+    dir: &Path,
+    engine: EngineKind,
+    prepare: impl FnOnce(&mut Command) -> bool,
+) {
     let mut command = child::again(&format!("readonly::{test}"), dir, Subject::Engine(engine));
-    prepare(&mut command);
+    if !prepare(&mut command) {
+        eprintln!("not run: this system does not let us mount anything");
+        return;
+    }
     let output = command.output().unwrap();
     let shown = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{engine}: {shown}");
@@ -58,60 +71,39 @@ fn turned_readonly_body() {
 
 #[test]
 fn a_file_system_that_turns_readonly_stops_the_store() {
-    for engine in [EngineKind::Sled, EngineKind::Redb] {
+    for engine in DURABLE {
         let disk = Disk::new();
-        in_child("turned_readonly_body", &disk.store(), engine, |command| disk.under(command));
+        in_child("turned_readonly_body", &disk.store(), engine, |command| {
+            disk.under(command);
+            true
+        });
     }
 }
 
 #[test]
 fn mounted_readonly_body() {
     let Some((dir, subject)) = child::orders() else { return };
-    let mount = |arguments: &[&str]| {
-        let status = Command::new("mount").args(arguments).arg(&dir).status().unwrap();
-        assert!(status.success(), "mount {arguments:?}");
-    };
-    mount(&["-t", "tmpfs", "tidings-test"]);
+    child::mount(&["-t", "tmpfs", "tidings-test"], &dir);
     let home = dir.join("store");
     let store = open(&home, subject.kind()).unwrap();
     put(&store, "rows", b"k", b"v");
     store.close().unwrap();
-    mount(&["-o", "remount,ro"]);
+    child::mount(&["-o", "remount,ro"], &dir);
     refused(open(&home, subject.kind()));
     let error = open(&dir.join("new"), subject.kind()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-    mount(&["-o", "remount,rw"]);
+    child::mount(&["-o", "remount,rw"], &dir);
     let store = open(&home, subject.kind()).unwrap();
     assert_eq!(store.get("rows", b"k").unwrap().unwrap(), b"v");
     println!("{DONE}");
 }
 
-/// The mounts of a namespace of its own go with the child. Needs to be root, in the namespace at
-/// least.
 #[test]
 fn a_readonly_mount_is_refused() {
-    let apart: &[&str] =
-        if is_root() { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
-    let allowed = Command::new("unshare").args(apart).arg("true").status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("not run: this system does not let us mount anything");
-        return;
-    }
-    for engine in [EngineKind::Sled, EngineKind::Redb] {
+    for engine in DURABLE {
         let dir = TempDir::new().unwrap();
-        in_child("mounted_readonly_body", dir.path(), engine, |command| {
-            let mut outer = Command::new("unshare");
-            outer.args(apart).arg(command.get_program()).args(command.get_args());
-            for (name, value) in command.get_envs() {
-                outer.env(name, value.unwrap());
-            }
-            *command = outer;
-        });
+        in_child("mounted_readonly_body", dir.path(), engine, child::apart);
     }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[test]
@@ -145,15 +137,13 @@ fn lost_permissions_are_refused() {
             fs::set_permissions(dir.join(data), fs::Permissions::from_mode(file)).unwrap();
             fs::set_permissions(dir, fs::Permissions::from_mode(directory)).unwrap();
             in_child("forbidden_body", dir, engine, |command| {
-                if is_root() {
+                if rustix::process::geteuid().is_root() {
                     let mut other = Command::new(&program);
-                    other.args(command.get_args()).current_dir("/");
-                    for (name, value) in command.get_envs() {
-                        other.env(name, value.unwrap());
-                    }
-                    std::os::unix::process::CommandExt::uid(&mut other, NOBODY);
+                    other.args(command.get_args()).current_dir("/").uid(NOBODY);
+                    other.envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
                     *command = other;
                 }
+                true
             });
             fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         }

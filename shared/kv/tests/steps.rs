@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use tidings_kv::{Compaction, EngineKind, Options, Reader, Scan, Store, StoreError};
+use tidings_kv::{Compaction, EngineKind, ErrorKind, Options, Reader, Scan, Store, StoreError};
 
 use crate::{
     child,
@@ -14,8 +14,12 @@ use crate::{
 };
 
 /// Without the reserve, so that the engine itself meets what fails.
-fn open(dir: &Path) -> Store {
-    Store::open(dir, Options { reserve: 0, ..options(EngineKind::Sled) }).unwrap()
+fn unreserved(engine: EngineKind) -> Options {
+    Options { reserve: 0, ..options(engine) }
+}
+
+fn open(dir: &Path, engine: EngineKind) -> Store {
+    Store::open(dir, unreserved(engine)).unwrap()
 }
 
 /// A store of a few slices.
@@ -43,7 +47,7 @@ fn whole(dir: &Path, store: &Store, expected: &BTreeMap<Vec<u8>, Vec<u8>>) {
 fn kill_body() {
     let Some((dir, _)) = child::orders() else { return };
     let step = std::env::var(STEP).unwrap().parse().unwrap();
-    let store = open(&dir);
+    let store = open(&dir, EngineKind::Sled);
     put(&store, "rows", b"step", &noise(step, 100));
     kill_at(step);
     assert!(matches!(store.compact(), Ok(Compaction::Rewritten { .. })));
@@ -59,7 +63,7 @@ const PAST: &str = "no such step";
 fn a_rewrite_killed_at_any_step_leaves_one_whole_store() {
     let disk = Disk::new();
     let dir = disk.store();
-    let store = open(&dir);
+    let store = open(&dir, EngineKind::Sled);
     fill(&store);
     let mut expected = rows(&store);
     store.close().unwrap();
@@ -82,7 +86,7 @@ fn a_rewrite_killed_at_any_step_leaves_one_whole_store() {
         }
         let before = std::fs::read_to_string(dir.join("CURRENT")).unwrap();
         expected.insert(b"step".to_vec(), noise(step, 100));
-        let store = open(&dir);
+        let store = open(&dir, EngineKind::Sled);
         whole(&dir, &store, &expected);
         assert_eq!(homes(&dir), [before.trim_end()]);
         switched += u64::from(before != *"sled.1\n");
@@ -93,14 +97,14 @@ fn a_rewrite_killed_at_any_step_leaves_one_whole_store() {
 #[test]
 fn fail_body() {
     let Some((dir, _)) = child::orders() else { return };
-    let store = open(&dir);
+    let store = open(&dir, EngineKind::Sled);
     fill(&store);
     let expected = rows(&store);
     store.close().unwrap();
     let mut outcomes = BTreeMap::<&str, u64>::new();
     for error in [EIO, ENOSPC] {
         for step in 1.. {
-            let store = open(&dir);
+            let store = open(&dir, EngineKind::Sled);
             fail_at(step, error);
             let compacted = store.compact();
             let came = step_came();
@@ -120,7 +124,7 @@ fn fail_body() {
                 _ => panic!("step {step}: {compacted:?}, then {goes_on:?}"),
             }
             drop(store.close());
-            let store = open(&dir);
+            let store = open(&dir, EngineKind::Sled);
             let mut expected = expected.clone();
             if goes_on.is_ok() {
                 expected.insert(b"after".to_vec(), b"v".to_vec());
@@ -135,6 +139,59 @@ fn fail_body() {
     }
     eprintln!("{outcomes:?}");
     println!("{PAST}");
+}
+
+#[test]
+fn open_body() {
+    let Some((dir, subject)) = child::orders() else { return };
+    let engine = subject.kind();
+    let store = open(&dir, engine);
+    fill(&store);
+    let expected = rows(&store);
+    store.close().unwrap();
+    let (mut refused, mut opened) = (0, 0);
+    for step in 1.. {
+        fail_at(step, EIO);
+        let result = Store::open(&dir, unreserved(engine));
+        let came = step_came();
+        match result {
+            Ok(store) => {
+                store.close().unwrap();
+                opened += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Retry, "step {step}: {error}");
+                refused += 1;
+            }
+        }
+        let store = open(&dir, engine);
+        assert!(rows(&store) == expected);
+        if step % 4 == 0 {
+            // The next open has something to recover.
+            put(&store, "rows", &[0], &noise(0, 60_000));
+        }
+        store.close().unwrap();
+        if !came {
+            break;
+        }
+    }
+    eprintln!("{refused} refused, {opened} opened");
+    println!("{PAST}");
+}
+
+/// An open that fails half way says so, and the next one works.
+#[test]
+fn an_open_that_fails_at_any_step_harms_nothing() {
+    for engine in [EngineKind::Sled, EngineKind::Redb] {
+        let disk = Disk::new();
+        let mut child = child::again("steps::open_body", &disk.store(), Subject::Engine(engine));
+        disk.under(&mut child);
+        let output = child.output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        eprintln!("{engine}: {shown}");
+        assert!(output.status.success(), "{engine}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(PAST));
+    }
 }
 
 const EIO: i32 = 5;
