@@ -206,9 +206,11 @@ impl AppSync {
         }
         self.unplaced = plan.unplaced;
         self.forks.extend(plan.alarms);
+        let manifests_came = !plan.accepted.is_empty();
         for fact in plan.accepted {
             self.book.accept(fact);
         }
+        self.book.own_signed = self.book.own_signed.max(plan.own_signed);
         if plan.others {
             self.bare.by(now.after(config.manifest_after_blobs));
         }
@@ -227,7 +229,7 @@ impl AppSync {
                     self.moved_on(plan.progress, false);
                     return Follow::default();
                 }
-                self.reached_head(now, own, apps)
+                self.reached_head(now, own, apps, manifests_came)
             }
             Purpose::Refetch(lane) => {
                 let more = plan.has_more && self.is_short(&lane) && !plan.cursor.is_empty();
@@ -255,7 +257,13 @@ impl AppSync {
         }
     }
 
-    fn reached_head(&mut self, now: Time, own: Replica, apps: &BTreeSet<AppId>) -> Follow {
+    fn reached_head(
+        &mut self,
+        now: Time,
+        own: Replica,
+        apps: &BTreeSet<AppId>,
+        manifests_came: bool,
+    ) -> Follow {
         self.due = std::mem::take(&mut self.again);
         (self.stuck, self.last, self.stalled) = (0, None, false);
         self.proved = Some(now);
@@ -264,6 +272,14 @@ impl AppSync {
             self.record.lost.remove(replica);
         }
         self.alarms = verdict.alarms;
+        if manifests_came && !verdict.not_given.is_empty() {
+            // One answer holds only so many manifests; those of the next are others.
+            self.due = true;
+        } else {
+            let app = &self.app;
+            let alarm = |replica| Alarm::ManifestWithheld { app: app.clone(), replica };
+            self.alarms.extend(verdict.not_given.into_iter().map(alarm));
+        }
         let known = std::mem::take(&mut self.missing);
         self.missing = verdict
             .missing_apps

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proof::{LaneHead, Replica};
 use tidings_wire::sync::{ManifestHead, ManifestMark};
-use tidings_wire::{AppId, ManifestNumber, TableTag, limits};
+use tidings_wire::{AppId, Hash, ManifestNumber, TableTag, limits};
 
 use crate::facts::{LaneKey, ManifestFact};
 use crate::output::Alarm;
@@ -23,6 +23,8 @@ pub(crate) struct Book {
     shown: BTreeMap<Replica, ManifestMark>,
     /// Number of the last manifest that this incarnation signed.
     pub(crate) own_n: ManifestNumber,
+    /// Number of the newest one that came back with the signature of this replica.
+    pub(crate) own_signed: ManifestNumber,
     /// Number of the last one that the server held.
     pub(crate) own_acked: ManifestNumber,
 }
@@ -45,8 +47,9 @@ impl Book {
         floors: BTreeMap<Replica, ManifestMark>,
     ) -> Self {
         let known = manifests.into_iter().map(|fact| (fact.replica(), fact)).collect();
-        let (own_n, own_acked) = (ManifestNumber(0), ManifestNumber(0));
-        Self { app, known, floors, shown: BTreeMap::new(), own_n, own_acked }
+        let none = ManifestNumber(0);
+        let (own_n, own_signed, own_acked) = (none, none, none);
+        Self { app, known, floors, shown: BTreeMap::new(), own_n, own_signed, own_acked }
     }
 
     /// Judges one manifest by the last known one of its replica: numbers rise, heads never fall.
@@ -95,14 +98,21 @@ impl Book {
     }
 
     /// The manifests that a pull need not carry again.
-    pub(crate) fn marks(&self) -> Vec<ManifestHead> {
+    pub(crate) fn marks(&self, own: Replica) -> Vec<ManifestHead> {
         let heads = self.known.iter().map(|(replica, fact)| ManifestHead {
             device: replica.device,
             incarnation: replica.incarnation,
             n: fact.manifest.n,
             hash: fact.hash,
         });
-        heads.take(limits::PULL_KNOWN_MANIFESTS).collect()
+        // The server needs not send our own back either.
+        let own = ManifestHead {
+            device: own.device,
+            incarnation: own.incarnation,
+            n: self.own_n,
+            hash: Hash::ZERO,
+        };
+        std::iter::once(own).chain(heads).take(limits::PULL_KNOWN_MANIFESTS).collect()
     }
 
     /// Every lane that a manifest names, with the head it states.
@@ -151,10 +161,14 @@ impl Book {
             }
             verdict.missing_apps.extend(fact.manifest.apps.difference(apps).cloned());
         }
-        for (replica, mark) in self.shown.iter().filter(|(replica, _)| **replica != own) {
-            if self.known.get(replica).is_none_or(|fact| fact.manifest.n < mark.n) {
-                let (app, replica) = (self.app.clone(), *replica);
-                verdict.alarms.insert(Alarm::ManifestWithheld { app, replica });
+        for (replica, mark) in &self.shown {
+            let held = match self.known.get(replica) {
+                _ if *replica == own => self.own_n.max(self.own_signed),
+                Some(fact) => fact.manifest.n,
+                None => ManifestNumber(0),
+            };
+            if held < mark.n {
+                verdict.not_given.insert(*replica);
             }
         }
         for (replica, floor) in &self.floors {
@@ -168,7 +182,7 @@ impl Book {
             }
         }
         let own_shown = self.shown.get(&own).map_or(ManifestNumber(0), |mark| mark.n);
-        verdict.own_newer = own_shown > self.own_n;
+        verdict.own_newer = self.own_signed > self.own_n;
         if own_shown < own_acked && !lost.contains(&own) {
             verdict.rollback(&self.app, own);
             verdict.own_dropped = true;
@@ -207,7 +221,9 @@ pub(crate) struct Verdict {
     pub(crate) level: BTreeSet<Replica>,
     /// The server shows less than is known of some replica of which it lost manifests.
     pub(crate) short: bool,
-    /// The server holds a manifest of ours that this replica never signed.
+    /// Replicas of which the server names a manifest that it did not give.
+    pub(crate) not_given: BTreeSet<Replica>,
+    /// A manifest came that another copy of this replica signed.
     pub(crate) own_newer: bool,
     /// The server shows less of ours than it took.
     pub(crate) own_dropped: bool,

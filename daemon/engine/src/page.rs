@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proof::Replica;
 use tidings_wire::sync::ManifestMark;
-use tidings_wire::{Position, Seq};
+use tidings_wire::{ManifestNumber, Position, Seq};
 
 use crate::app::AppSync;
 use crate::book::Acceptance;
@@ -103,6 +103,7 @@ fn empty_plan(app: &AppSync, purpose: Purpose, facts: &PageFacts) -> PagePlan {
         staged: Vec::new(),
         unplaced: app.unplaced.clone(),
         accepted: Vec::new(),
+        own_signed: ManifestNumber(0),
         alarms: BTreeSet::new(),
         shown,
         progress: (facts.position, facts.part),
@@ -280,6 +281,8 @@ impl<'a> Judge<'a> {
     fn manifests(&mut self, facts: &PageFacts) {
         for (index, fact) in facts.manifests.iter().enumerate() {
             if fact.replica() == self.own {
+                // It carries our signature, whoever made it.
+                self.plan.own_signed = self.plan.own_signed.max(fact.manifest.n);
                 continue;
             }
             match self.app.book.weigh(fact) {

@@ -42,6 +42,8 @@ pub struct PagePlan {
     pub(crate) staged: Vec<(BlobFact, Position)>,
     pub(crate) unplaced: BTreeSet<Position>,
     pub(crate) accepted: Vec<ManifestFact>,
+    /// The newest manifest that came with the signature of this very replica.
+    pub(crate) own_signed: tidings_wire::ManifestNumber,
     pub(crate) alarms: BTreeSet<Alarm>,
     pub(crate) shown: BTreeMap<Replica, tidings_wire::sync::ManifestMark>,
     pub(crate) progress: (Position, u32),

@@ -1,5 +1,6 @@
 //! Servers that lose what they took, with or without saying so.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +8,7 @@ use tidings_proof::SignedManifest;
 use tidings_tests::evil::{Answer, Asked, Evil, Script, Turn};
 use tidings_tests::{DEADLINE, eventually};
 use tidings_wire::sync::{ManifestMark, PushResponse};
-use tidings_wire::{Code, Position};
+use tidings_wire::{Code, ManifestNumber, Position};
 
 use super::scene::{Scene, app, device, row, table};
 
@@ -142,6 +143,49 @@ async fn attack_41_ack_and_drop() {
     scene.alarm(0, "rollback", mark).await;
     scene.endures(0).await;
     scene.sees(1, &table, "dropped").await;
+    scene.holds().await;
+    scene.quiet(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_42_claims_of_a_copy() {
+    let mut scene = Scene::new(&["victim", "other"]).await;
+    let own = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // It claims to hold manifests that a copy of this computer must have signed, and shows none.
+    let far = |n: ManifestNumber| ManifestNumber(n.0 + 1_000);
+    let script = Script::new()
+        .pages(move |_, page| {
+            for head in page.manifest_heads.iter_mut().filter(|head| head.device == own) {
+                head.n = far(head.n);
+            }
+        })
+        .after(move |asked, answer| {
+            if asked.is("/api/sync/push")
+                && let Some(mut response) = answer.read_cbor::<PushResponse>()
+            {
+                response.manifest =
+                    response.manifest.map(|mark| ManifestMark { n: far(mark.n), ..mark });
+                answer.write_cbor(&response);
+            }
+        });
+    let mark = scene.play(0, script);
+    scene.alarm(0, "withheld", mark).await;
+    for n in 0..4 {
+        scene.push(0, &table, &format!("r{n}"), &row(n)).await;
+        scene.sees(1, &table, &format!("r{n}")).await;
+    }
+    scene.endures(0).await;
+    // Its word alone makes nobody begin anew.
+    let pushes: BTreeSet<_> = scene.evils[0]
+        .asked()
+        .iter()
+        .filter_map(Asked::manifest)
+        .map(|signed| signed.manifest.replica.incarnation)
+        .collect();
+    assert_eq!(pushes.len(), 1, "{pushes:?}");
     scene.holds().await;
     scene.quiet(0).await;
 }

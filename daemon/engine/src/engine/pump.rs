@@ -90,7 +90,7 @@ impl Engine {
             cursor,
             tags,
             limit: self.config.page_entries,
-            known: app.book.marks(),
+            known: app.book.marks(self.own),
         };
         self.in_flight = self.in_flight.saturating_add(1);
         self.turn = Some(name.clone());

@@ -78,7 +78,6 @@ impl Engine {
         outbox: bool,
     ) {
         self.freed();
-        let mut renew = false;
         if let Some(app) = self.apps.get_mut(app)
             && app.push == Push::Sending
             && app.push_ticket == ticket
@@ -89,15 +88,15 @@ impl Engine {
             app.left(outbox);
             app.bare.set(now.after(self.config.manifest_every));
             if let Some(mark) = answer.manifest {
-                renew = mark.n > app.book.own_n;
+                if mark.n > app.book.own_n {
+                    // Another copy of this replica signed it, if the server can show it.
+                    app.want_pull();
+                }
                 app.book.own_acked = app.book.own_acked.max(mark.n.min(app.book.own_n));
             }
             if app.record.generation.is_some_and(|known| known != answer.generation) {
                 app.want_pull();
             }
-        }
-        if renew {
-            self.renew(now, RenewCause::Copied, false);
         }
         if answer.chain == ChainVerdict::Ahead {
             self.want_account();

@@ -135,12 +135,32 @@ fn an_answer_older_than_our_last_push_is_no_rollback() {
 fn an_own_manifest_that_we_never_signed_means_a_copy() {
     let mut bench = Bench::notes();
     let theirs = manifest(OWN, 3, &[]);
+    // The server's word alone is none.
     let facts = PageFacts { heads: vec![head_of(&theirs)], ..page(Vec::new()) };
     bench.pulled(&facts);
-    assert_eq!(
-        bench.orders(),
-        [Output::NewIncarnation { cause: RenewCause::Copied, refill: false }]
-    );
+    assert_eq!(bench.alarms(), ["withheld"]);
+    assert_eq!(bench.orders(), [Output::Alarms]);
+    bench.pulled(&page_with(Vec::new(), vec![theirs]));
+    let renewed = Output::NewIncarnation { cause: RenewCause::Copied, refill: false };
+    assert!(bench.orders().contains(&renewed));
+}
+
+#[test]
+fn manifests_may_come_in_more_than_one_answer() {
+    let mut bench = Bench::notes();
+    let (second, third) = (manifest(other(2), 5, &[]), manifest(other(3), 5, &[]));
+    let mut facts = page_with(Vec::new(), vec![second.clone()]);
+    facts.heads.push(head_of(&third));
+    bench.pulled(&facts);
+    assert!(bench.alarms().is_empty());
+    // The rest is asked for at once; where it does not come then, it is withheld.
+    facts.manifests.clear();
+    let order = bench.pull();
+    assert_eq!(order.known.len(), 2, "its own and the second's");
+    bench.answer(&order, &facts);
+    assert_eq!(bench.alarms(), ["withheld"]);
+    bench.pulled(&page_with(Vec::new(), vec![second, third]));
+    assert!(bench.alarms().is_empty());
 }
 
 #[test]
