@@ -113,6 +113,9 @@ fn empty_plan(app: &AppSync, purpose: Purpose, facts: &PageFacts) -> PagePlan {
     }
 }
 
+/// Most places that are remembered to explain holes: a server must not fill memory with rubbish.
+const MOST_UNPLACED: usize = 100_000;
+
 /// A page in the course of being judged.
 struct Judge<'a> {
     app: &'a AppSync,
@@ -273,7 +276,9 @@ impl<'a> Judge<'a> {
     fn unreadable(&mut self, index: usize, position: Position) {
         // Pulled again after a reset, the same damaged entry counts once.
         if self.plan.purpose == Purpose::Next && position > self.app.record.reached {
-            self.plan.unplaced.insert(position);
+            if self.plan.unplaced.len() < MOST_UNPLACED {
+                self.plan.unplaced.insert(position);
+            }
             self.plan.quarantine.push(index);
         }
     }

@@ -345,6 +345,9 @@ pub struct QuarantineTotal {
 /// bytes are not kept: a server must not be able to fill the disk with rubbish.
 const QUARANTINE_BYTES: u64 = 64 << 20;
 
+/// Most entries that are noted in an app's quarantine; what comes beyond is only counted.
+const QUARANTINE_ENTRIES: u64 = 100_000;
+
 /// How much lies in quarantine.
 pub fn quarantine_total(source: &impl Reader, app: &AppId) -> Result<QuarantineTotal, StoreError> {
     Ok(read(source, &key(app, QUARANTINE_TOTAL, &[]))?.unwrap_or_default())
@@ -361,6 +364,10 @@ pub fn put_quarantine(
     let key = quarantine_key(app, at);
     match read::<Quarantined>(txn, &key)? {
         Some(known) => total.bytes = total.bytes.saturating_sub(known.size()),
+        None if total.entries >= QUARANTINE_ENTRIES => {
+            total.entries = total.entries.saturating_add(1);
+            return write(txn, self::key(app, QUARANTINE_TOTAL, &[]), &total);
+        }
         None => total.entries = total.entries.saturating_add(1),
     }
     let mut entry = entry.clone();

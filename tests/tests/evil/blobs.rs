@@ -6,8 +6,8 @@ use tidings_proof::{Blob, BlobHeader, Signature};
 use tidings_tests::evil::Script;
 use tidings_tests::hand::{Hand, plain};
 use tidings_tests::{DEADLINE, eventually};
-use tidings_wire::TableTag;
 use tidings_wire::sync::{Entry, Item};
+use tidings_wire::{Position, TableTag};
 
 use super::scene::{Scene, app, app_of, blob_of, row, seq_of, swapped, table};
 
@@ -333,6 +333,49 @@ async fn attack_15_records_that_the_server_calls_damaged() {
     scene.push(0, &table, "after", &row(3)).await;
     scene.sees(1, &table, "after").await;
     scene.never_saw(1, &table, "damaged").await;
+    scene.endures(1).await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_31_a_flood_of_rubbish() {
+    let settings = ["sync.transfer_timeout=60s", "sync.answer_timeout=30s"];
+    let mut scene = Scene::with(&["author", "victim"], &settings).await;
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // Pages that rise and are full of what is no blob: more than is noted, and more bytes than are
+    // kept.
+    let at = std::sync::Mutex::new(1_u64 << 40);
+    let flood = Script::new().pages(move |asked, page| {
+        if !asked.is_plain_pull() {
+            return;
+        }
+        let mut at = at.lock().unwrap();
+        let full = *at < (1 << 40) + 160_000;
+        let count = if full { 40_000 } else { 0 };
+        page.entries.extend((0..count).map(|n| {
+            *at += 1;
+            let size = if n % 200 == 0 { 150_000 } else { 1 };
+            let (position, item) = (Position(*at), Item::Blob(vec![7; size].into()));
+            Entry { position, received_ms: 0, item }
+        }));
+        page.position = Position(*at);
+        page.head = Position(*at);
+        page.has_more = full;
+    });
+    scene.play(1, flood);
+    let held = |status: &tidings_wire::local::StatusAnswer| {
+        status.apps.iter().any(|app| app.quarantined >= 160_000)
+    };
+    scene.devices[1].status_until("all of it counted", held).await;
+    let store: u64 = std::fs::read_dir(scene.devices[1].home().join("store"))
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(store < 400 << 20, "{} MiB on the disk", store >> 20);
+    scene.push(0, &table, "after", &row("after")).await;
+    scene.sees(1, &table, "after").await;
     scene.endures(1).await;
     scene.holds().await;
 }
