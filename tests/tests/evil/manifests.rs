@@ -7,10 +7,10 @@ use tidings_proof::SignedManifest;
 use tidings_tests::evil::{Answer, Asked, Script};
 use tidings_tests::{DEADLINE, eventually};
 use tidings_wire::DeviceId;
-use tidings_wire::sync::{ManifestHead, PullResponse};
+use tidings_wire::sync::{AppsResponse, ManifestHead, PullResponse};
 
 use super::lanes::without;
-use super::scene::{Scene, app, row, table};
+use super::scene::{Scene, app, app_of, row, table};
 
 fn author_of(manifest: &[u8]) -> DeviceId {
     SignedManifest::decode(manifest).unwrap().manifest.replica.device
@@ -209,4 +209,40 @@ async fn attack_28_freeze() {
     scene.devices[1].resume().await;
     scene.raised(1, "rollback").await;
     scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_23_a_whole_app_dropped() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let (table, photos) = (table("t"), app_of("photos"));
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // It names one app less than there are, and says nothing when something is new in it.
+    let hidden = Script::new()
+        .after(|asked, answer| {
+            if asked.is("/api/sync/apps") && answer.status.is_success() {
+                let mut apps: AppsResponse = answer.read_json();
+                apps.apps.retain(|app| app.app_id != app_of("photos"));
+                answer.write_json(&apps);
+            }
+        })
+        .answer("/api/sync/subscribe", |_| {
+            let hint = "event: changed\ndata: notes\n\n";
+            Answer::stream().pieces(std::time::Duration::from_millis(300), hint, 100_000)
+        });
+    scene.play(1, hidden);
+    scene.push_in(0, &photos, &table, "photo", &row("photo")).await;
+    eventually("a manifest of the one app names the other", DEADLINE, async || {
+        scene.push(0, &table, "meanwhile", &row("meanwhile")).await;
+        let asked = scene.evils[0].asked();
+        let last = asked.iter().rev().find_map(Asked::manifest).ok_or("no manifest")?;
+        let names = last.manifest.app == app() && last.manifest.apps.contains(&photos);
+        if names { Ok(()) } else { Err("it does not") }
+    })
+    .await;
+    scene.raised(1, "app_withheld").await;
+    scene.never_saw_in(1, &photos, &table, "photo").await;
+    scene.endures(1).await;
+    scene.holds().await;
+    scene.quiet(1).await;
 }

@@ -10,7 +10,7 @@ use http::StatusCode;
 use tidings_tests::evil::{Answer, Asked, Script};
 use tidings_tests::{DEADLINE, eventually};
 use tidings_wire::sync::{ChainHead, ManifestHead, PullResponse};
-use tidings_wire::{ChainIndex, DeviceId, Hash, Incarnation, ManifestNumber, Position};
+use tidings_wire::{ChainIndex, Code, DeviceId, Hash, Incarnation, ManifestNumber, Position};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -345,6 +345,30 @@ async fn attack_48_redirects() {
     assert!(status.reason.as_deref().is_some_and(|why| why.contains("redirect")), "{status:?}");
     scene.holds().await;
     assert_eq!(trap.visits.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_12_every_refusal_there_is() {
+    let settings = ["sync.poll=1s", "sync.retry_after_max=100ms", "sync.backoff_max=200ms"];
+    let mut scene = Scene::with(&["author", "victim"], &settings).await;
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // Downgrades, revocations, forks, quotas: the server says each of them to every call, and has
+    // no proof of any.
+    for (n, code) in Code::ALL.iter().enumerate() {
+        let mark = scene.play(1, Script::new().before(|_| Answer::problem(*code).into()));
+        scene.put(1, &table, &format!("r{n}"), &row(code.as_str())).await;
+        eventually("it is refused again and again", DEADLINE, async || {
+            let asked = scene.evils[1].asked_since(mark).len();
+            if asked >= 3 { Ok(()) } else { Err(format!("{code}: {asked} calls")) }
+        })
+        .await;
+        scene.sees(1, &table, "before").await;
+    }
+    scene.endures(1).await;
+    assert_eq!(scene.devices[1].devices().await.devices.len(), 2);
+    scene.holds().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
