@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tidings_disk::Disk;
 use tidings_wire::Code;
 use tidings_wire::sync::PushResponse;
 
@@ -78,39 +79,21 @@ async fn a_full_disk_stops_pushes_and_nothing_else_on_redb() {
     a_disk_that_fills_up("redb").await;
 }
 
-/// The library that the storage tests put between a process and its files.
-fn shim(dir: &Path) -> PathBuf {
-    let library = dir.join("shim.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/kv/tests/disk/shim.c");
-    let built = Command::new("cc")
-        .args(["-O1", "-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .args([source, "-ldl", "-lpthread"])
-        .status()
-        .expect("the disk tests need a C compiler named cc");
-    assert!(built.success());
-    library
-}
-
 async fn a_sync_that_fails(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().canonicalize().unwrap();
-    let (data, broken) = (home.join("store"), home.join("broken"));
+    let data = home.join("store");
+    let disk = Disk::under_dir(&data, &[]);
     let store = format!("{engine}:{}", data.display());
     let flags = ["--store", store.as_str(), "--set", "registration=open"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings-server"));
-    command
-        .env("LD_PRELOAD", shim(&home))
-        .env("POWERCUT_DIR", &data)
-        .env("POWERCUT_JOURNAL", home.join("journal"))
-        .env("POWERCUT_FULL", home.join("full"))
-        .env("POWERCUT_BROKEN", &broken);
+    disk.under(&mut command);
     let mut server = Running::under(command, &flags);
     let mut a = crate::fixture::session::create(&server.client(), None).await;
     let b = a.link().await;
     let mut book = a.book("notes");
     a.write(&mut book, 1, 3).await;
-    std::fs::write(&broken, "").unwrap();
+    disk.break_syncs(true);
     let mut next = book.clone();
     let blobs = [next.blob(&a.chain, tag(1), 1_000)];
     let manifest = next.manifest(&a.chain);
@@ -119,7 +102,7 @@ async fn a_sync_that_fails(engine: &str) {
     let status = a.attempt("notes", push_body(&blobs, &manifest)).await;
     assert!(status.is_none_or(|status| status == 503), "{status:?}");
     assert_eq!(server.wait(), Some(1));
-    std::fs::remove_file(&broken).unwrap();
+    disk.break_syncs(false);
 
     let server = Running::start(&home, &flags);
     let client = server.client();

@@ -9,11 +9,11 @@ use std::{
     },
 };
 
+use tidings_disk::{Disk, set_broken, set_full};
 use tidings_kv::{CommitError, EngineKind, Options, Reader, Store, StoreError};
 
 use crate::{
     child,
-    disk::{Disk, set_broken, set_full},
     rewrite::homes,
     support::{noise, options, put},
     workload::Subject,

@@ -12,9 +12,6 @@ mod conformance;
 mod damage;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-mod disk;
-#[cfg(test)]
-#[cfg(target_os = "linux")]
 mod faults;
 #[cfg(test)]
 mod kill;

@@ -5,11 +5,11 @@
 //! was not synced, and one of some pages and not others. That the suite can fail is shown on sled
 //! without its sync.
 
+use tidings_disk::{Disk, Loss};
 use tidings_kv::EngineKind;
 
 use crate::{
     child::Writers,
-    disk::{Disk, Loss},
     support::{self, pick},
     workload::{Subject, verify},
 };

@@ -10,11 +10,11 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tidings_disk::{Disk, set_readonly};
 use tidings_kv::{CommitError, EngineKind, ErrorKind, Reader, Store, StoreError};
 
 use crate::{
     child,
-    disk::{Disk, set_readonly},
     support::{DURABLE, each_durable, open, put},
     workload::Subject,
 };

@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use tidings_disk::{Disk, Loss, fail_at, kill_at, step_came};
 use tidings_kv::{Compaction, EngineKind, ErrorKind, Options, Reader, Scan, Store, StoreError};
 
 use crate::{
     child,
-    disk::{Disk, Loss, fail_at, kill_at, step_came},
     rewrite::homes,
     support::{noise, options, put},
     workload::Subject,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+pub use tidings_disk::{noise, pick};
 use tidings_kv::{EngineKind, Options, Store, StoreError};
 
 pub const TABLES: &[&str] = &["blobs", "rows"];
@@ -40,27 +41,6 @@ pub fn each_durable(test: impl Fn(&Path, EngineKind)) {
 pub fn put(store: &Store, table: &'static str, key: &[u8], value: &[u8]) {
     let (key, value) = (key.to_vec(), value.to_vec());
     store.run(move |txn| txn.put(table, key, value)).unwrap();
-}
-
-/// Bytes that look random and depend on the seed only (splitmix64).
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut bytes = Vec::with_capacity(length + 8);
-    // A plain loop: the tests are not optimised, and make many megabytes of it.
-    while bytes.len() < length {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
-}
-
-/// A number below `limit` that depends on the seed only.
-pub fn pick(seed: u64, limit: u64) -> u64 {
-    u64::from_le_bytes(noise(seed, 8).try_into().unwrap()) % limit
 }
 
 /// How often a loop runs: `ordinary`, or what `TIDINGS_KV_ROUNDS` says for a long run at night.

@@ -2,14 +2,15 @@
 // $POWERCUT_DIR the bytes about to be replaced go to $POWERCUT_JOURNAL; fsync and fdatasync are
 // noted there and answered at once. undo.rs then takes back what was not synced. Calls that only
 // hint (sync_file_range) promise nothing here, as they promise nothing on a disk. A rename within
-// $POWERCUT_DIR itself is undone, too, until that directory is synced; creations, removals and
-// renames further below count as durable.
+// one of the directories of $POWERCUT_RENAMES (separated by colons) is undone, too, until that
+// directory is synced; creations, removals and other renames count as durable.
 //
 // While the file $POWERCUT_FULL exists, the disk is full: a write that needs room answers ENOSPC.
 // While $POWERCUT_BROKEN exists, a sync answers EIO. While $POWERCUT_READONLY exists, everything
-// that changes a file answers EROFS. $POWERCUT_STEP may hold two numbers, K and E: before the K-th
-// change or sync after it has appeared, the file is removed and the process killed, or, if E is not
-// 0, that change or sync fails with the error E.
+// that changes a file answers EROFS. $POWERCUT_STEP may hold two numbers, K and E: at the K-th
+// change or sync after it has appeared, the file is removed and something happens. With an E above
+// 0 that change or sync fails with the error E; with 0 the process is killed before it; with -1 a
+// write does its first half only and says so; with -2 it does that and the process is killed.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int journal = -1;
 static char dir[4096];
-static const char *full, *broken, *readonly, *step;
+static const char *full, *broken, *readonly, *step, *renames;
 
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
@@ -75,6 +76,7 @@ static void start(void) {
         broken = getenv("POWERCUT_BROKEN");
         readonly = getenv("POWERCUT_READONLY");
         step = getenv("POWERCUT_STEP");
+        renames = getenv("POWERCUT_RENAMES");
     }
 }
 
@@ -129,7 +131,12 @@ static int on(const char *flag) {
     return flag && !access(flag, F_OK);
 }
 
-// The error that a change or sync has to answer, or 0. Under the lock.
+static void die(void) {
+    kill(getpid(), SIGKILL);
+}
+
+// The error that a change or sync has to answer, or 0, or one of the two below. Under the lock.
+enum { SHORT = -1, TORN = -2 };
 static int verdict(int change) {
     static long left = -1;
     static int error;
@@ -145,7 +152,7 @@ static int verdict(int change) {
     }
     if (--left) return 0;
     real_unlink(step);
-    if (!error) kill(getpid(), SIGKILL);
+    if (!error) die();
     return error;
 }
 
@@ -172,8 +179,9 @@ static size_t total(const struct iovec *parts, int count) {
     return sum;
 }
 
-// The size is read again under the lock: writers of one file take turns.
-#define CHANGE(kind, offset, length, call)                          \
+// The size is read again under the lock: writers of one file take turns. `half` is the call again,
+// for half of the bytes.
+#define CHANGE(kind, offset, length, call, half)                    \
     do {                                                            \
         struct stat st;                                             \
         if (!ours(fd, &st)) return call;                            \
@@ -181,40 +189,48 @@ static size_t total(const struct iovec *parts, int count) {
         fstat(fd, &st);                                             \
         int error = verdict(1);                                     \
         if (!error && kind == WRITE && no_room(fd, offset, length, &st)) error = ENOSPC; \
-        if (error) {                                                \
+        if (error > 0) {                                            \
             pthread_mutex_unlock(&lock);                            \
             errno = error;                                          \
             return -1;                                              \
         }                                                           \
         before(fd, kind, offset, length, &st);                      \
-        __auto_type result = call;                                  \
+        __auto_type result = error ? half : call;                   \
+        if (error == TORN) die();                                   \
         pthread_mutex_unlock(&lock);                                \
         return result;                                              \
     } while (0)
 
+static size_t half(size_t length) {
+    return length / 2 + length % 2;
+}
+
 ssize_t write(int fd, const void *b, size_t n) {
-    CHANGE(WRITE, position(fd, &st), n, real_write(fd, b, n));
+    CHANGE(WRITE, position(fd, &st), n, real_write(fd, b, n), real_write(fd, b, half(n)));
 }
 ssize_t writev(int fd, const struct iovec *v, int n) {
-    CHANGE(WRITE, position(fd, &st), total(v, n), real_writev(fd, v, n));
+    CHANGE(WRITE, position(fd, &st), total(v, n), real_writev(fd, v, n),
+           real_write(fd, v->iov_base, half(v->iov_len)));
 }
 ssize_t pwrite(int fd, const void *b, size_t n, off_t at) {
-    CHANGE(WRITE, at, n, real_pwrite(fd, b, n, at));
+    CHANGE(WRITE, at, n, real_pwrite(fd, b, n, at), real_pwrite(fd, b, half(n), at));
 }
 ssize_t pwrite64(int fd, const void *b, size_t n, off64_t at) {
-    CHANGE(WRITE, at, n, real_pwrite(fd, b, n, at));
+    CHANGE(WRITE, at, n, real_pwrite(fd, b, n, at), real_pwrite(fd, b, half(n), at));
 }
 ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at) {
-    CHANGE(WRITE, at, total(v, n), real_pwritev(fd, v, n, at));
+    CHANGE(WRITE, at, total(v, n), real_pwritev(fd, v, n, at),
+           real_pwrite(fd, v->iov_base, half(v->iov_len), at));
 }
 ssize_t pwritev64(int fd, const struct iovec *v, int n, off64_t at) {
-    CHANGE(WRITE, at, total(v, n), real_pwritev(fd, v, n, at));
+    CHANGE(WRITE, at, total(v, n), real_pwritev(fd, v, n, at),
+           real_pwrite(fd, v->iov_base, half(v->iov_len), at));
 }
 int ftruncate(int fd, off_t size) {
-    CHANGE(RESIZE, size, SIZE_MAX, real_ftruncate(fd, size));
+    CHANGE(RESIZE, size, SIZE_MAX, real_ftruncate(fd, size), real_ftruncate(fd, size));
 }
 int ftruncate64(int fd, off64_t size) {
-    CHANGE(RESIZE, size, SIZE_MAX, real_ftruncate(fd, size));
+    CHANGE(RESIZE, size, SIZE_MAX, real_ftruncate(fd, size), real_ftruncate(fd, size));
 }
 
 static int synced(int fd, int (*real)(int)) {
@@ -223,9 +239,10 @@ static int synced(int fd, int (*real)(int)) {
     pthread_mutex_lock(&lock);
     int error = on(broken) ? EIO : verdict(0);
     struct entry entry = {SYNC, st.st_ino, 0, 0, st.st_size, 0};
-    if (!error) note(&entry, NULL);
+    if (error == TORN) die();
+    if (error <= 0) note(&entry, NULL);
     pthread_mutex_unlock(&lock);
-    if (!error) return 0;
+    if (error <= 0) return 0;
     errno = error;
     return -1;
 }
@@ -248,19 +265,34 @@ int sync_file_range(int fd, off64_t at, off64_t n, unsigned flags) {
         if (!below(path)) return real;       \
         pthread_mutex_lock(&lock);           \
         int error = verdict(1);              \
-        int result = error ? -1 : call;      \
+        if (error == TORN) die();            \
+        int result = error > 0 ? -1 : call;  \
         pthread_mutex_unlock(&lock);         \
-        if (error) errno = error;            \
+        if (error > 0) errno = error;        \
         return result;                       \
     } while (0)
 
-// A rename next to `dir`'s top: what it replaces is kept under another name, and both names are
-// noted as they are spelled, so that it can be undone.
+// Whether renames in the directory of this length in `path` can be undone.
+static int undoable(const char *path, size_t length) {
+    for (const char *at = renames; at && *at; at += *at == ':') {
+        size_t n = strcspn(at, ":");
+        if (n == length && !strncmp(at, path, n)) return 1;
+        at += n;
+    }
+    return 0;
+}
+
+// A rename that can be undone: what it replaces is kept under another name, and all names are
+// noted as they are spelled, under the directory's inode.
 static int renamed(const char *from, const char *to) {
     static int kept;
     struct stat st;
-    size_t length = strlen(dir);
-    if (strchr(to + length + 1, '/') || stat(dir, &st)) return real_rename(from, to);
+    char parent[4096];
+    size_t length = strrchr(to, '/') - to;
+    if (length >= sizeof parent || !undoable(to, length)) return real_rename(from, to);
+    memcpy(parent, to, length);
+    parent[length] = 0;
+    if (stat(parent, &st)) return real_rename(from, to);
     char names[3 * 4096], saved[4096] = "";
     if (!access(to, F_OK)) {
         snprintf(saved, sizeof saved, "%s.%d.%d", getenv("POWERCUT_JOURNAL"), getpid(), kept++);

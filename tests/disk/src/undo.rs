@@ -8,16 +8,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::support::pick;
+use crate::pick;
 
 /// What a disk did with writes that were never synced.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// It kept none of them.
     Everything,
     /// It kept each page of 4 KiB, and each file's length, as of some moment since the last sync,
     /// and not the same moment. The seed decides.
     Scattered(u64),
+    /// It lied about its syncs, and kept nothing since the process started. No program survives
+    /// that: it shows that a suite can fail.
+    Lies,
 }
 
 /// One change of a file: what was there before.
@@ -34,14 +37,14 @@ const SYNC: u32 = 2;
 const RENAME: u32 = 4;
 
 /// Undoes what was not synced; answers how many changes were taken back, in whole or in part.
-pub fn undo(dir: &Path, journal: &Path, loss: Loss) -> u64 {
-    let unsynced = unsynced(journal);
+pub(crate) fn undo(dir: &Path, journal: &Path, loss: Loss) -> u64 {
+    let unsynced = unsynced(journal, loss);
     let mut undone = 0;
     // First: the changes below are of files, whatever their names.
-    for renaming in unsynced.renamings.iter().rev() {
+    for (nth, (_, renaming)) in unsynced.renamings.iter().rev().enumerate() {
         undone += 1;
-        if let Loss::Everything = loss {
-            rename_back(renaming);
+        if !matches!(loss, Loss::Scattered(_)) {
+            rename_back(renaming, nth == 0);
         }
     }
     let mut paths = BTreeMap::new();
@@ -53,7 +56,7 @@ pub fn undo(dir: &Path, journal: &Path, loss: Loss) -> u64 {
         let count = changes.len() as u64;
         // How many of the changes a page, or the length, has kept.
         let kept = |salt: u64| match loss {
-            Loss::Everything => 0,
+            Loss::Everything | Loss::Lies => 0,
             Loss::Scattered(seed) => {
                 pick(seed ^ inode.rotate_left(20) ^ salt.rotate_left(40), count + 1)
             }
@@ -86,12 +89,13 @@ fn take_back(file: &File, change: &Change, lost: impl Fn(u64) -> bool) -> bool {
     any
 }
 
-/// Undoes a rename: the old name again, and under the new one what was there before.
-fn rename_back(renaming: &[u8]) {
+/// Undoes a rename: the old name again, and under the new one what was there before. The last of
+/// all may never have been made.
+fn rename_back(renaming: &[u8], last: bool) {
     let text = std::str::from_utf8(renaming).unwrap();
     let [from, to, saved] = text.split('\n').collect::<Vec<_>>()[..] else { panic!("{text}") };
-    // A rename that the writer did not live to see is not there to be undone.
-    if Path::new(from).exists() {
+    // Or it was removed since: then the rename is as durable as the removal.
+    if (last && Path::new(from).exists()) || !Path::new(to).exists() {
         return;
     }
     fs::rename(to, from).unwrap();
@@ -105,23 +109,22 @@ fn rename_back(renaming: &[u8]) {
 struct Unsynced {
     /// The changes of each file, by inode, since its last sync.
     changes: BTreeMap<u64, Vec<Change>>,
-    /// The renames since the directory's last sync, as the shim spells them.
-    renamings: Vec<Vec<u8>>,
+    /// The renames since their directory's last sync, by its inode and as the shim spells them.
+    renamings: Vec<(u64, Vec<u8>)>,
 }
 
-fn unsynced(journal: &Path) -> Unsynced {
+fn unsynced(journal: &Path, loss: Loss) -> Unsynced {
     let mut journal = BufReader::new(File::open(journal).unwrap());
     let mut unsynced = Unsynced::default();
-    let mut directory = None;
     // A torn entry at the end belongs to a write that never ran.
     while let Some((kind, inode, change)) = entry(&mut journal) {
         match kind {
-            SYNC if directory == Some(inode) => unsynced.renamings.clear(),
-            SYNC => drop(unsynced.changes.remove(&inode)),
-            RENAME => {
-                directory = Some(inode);
-                unsynced.renamings.push(change.old);
+            SYNC if loss == Loss::Lies => {}
+            SYNC => {
+                unsynced.renamings.retain(|(directory, _)| *directory != inode);
+                unsynced.changes.remove(&inode);
             }
+            RENAME => unsynced.renamings.push((inode, change.old)),
             _ => unsynced.changes.entry(inode).or_default().push(change),
         }
     }
