@@ -90,9 +90,22 @@ pub async fn read(
                 None => taken = Some(more),
             }
         }
+        if bytes.capacity() < bytes.len() + data.len() {
+            let most = announced.and_then(|length| usize::try_from(length).ok());
+            bytes = grown(&bytes, data.len(), most.unwrap_or(limit));
+        }
         bytes.extend_from_slice(&data);
     }
     Ok(Received { bytes: bytes.freeze(), _room: taken })
+}
+
+/// The same bytes with room for `more`: twice as much as before, but never more than will come, so
+/// that both buffers together stay under twice the limit.
+fn grown(bytes: &BytesMut, more: usize, most: usize) -> BytesMut {
+    let need = bytes.len() + more;
+    let mut larger = BytesMut::with_capacity((bytes.len() * 2).min(most).max(need));
+    larger.extend_from_slice(bytes);
+    larger
 }
 
 /// Drops what still comes, within limits: a connection that is closed on unread bytes is reset,

@@ -367,9 +367,16 @@ fn path(layers: &Layers, key: Key) -> Result<Option<PathBuf>, ConfigError> {
 }
 
 /// The store where nobody named one: the unit's state directory, else the user's data directory.
+///
+/// A user is one whose environment says so: a service without `HOME` has to name its store, and must
+/// not fill the home that the password database has for its account.
 fn default_store() -> Result<StoreLocation, ConfigError> {
     let unit = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
-    let user = || BaseDirs::new().map(|user| user.data_dir().join("tidings-server"));
+    let at_home = std::env::var_os("HOME").is_some_and(|home| !home.is_empty());
+    let user = || {
+        let user = at_home.then(BaseDirs::new).flatten();
+        user.map(|user| user.data_dir().join("tidings-server"))
+    };
     unit.filter(|dir| dir.is_absolute())
         .map(|dir| dir.join("store"))
         .or_else(user)

@@ -21,6 +21,9 @@ use super::{LocalError, Reply, dial::Dial, path};
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
+/// What is read of an answer at a time, in bytes: heads have to fit, bodies come in such pieces.
+const READ_BUFFER: usize = 64 << 10;
+
 /// A client of the daemon behind one socket. Cloning is cheap and shares the connections.
 ///
 /// Nothing is repeated, and a call that was given up may have been done all the same.
@@ -57,6 +60,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             // Below the time after which the daemon closes an idle connection.
             .pool_idle_timeout(Duration::from_secs(20))
+            .http1_max_buf_size(READ_BUFFER)
             .build(Dial(Arc::clone(&socket)));
         Self { socket, http, token: None, name: None, timeouts: Timeouts::default() }
     }
