@@ -24,7 +24,6 @@ mod server;
 mod since;
 mod state;
 pub mod store;
-mod stream;
 mod text;
 mod turns;
 

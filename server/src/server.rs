@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin;
 use crate::config::{Config, ConfigError, Layers};
+use crate::hub::{Hub, Settings};
 use crate::net::{self, Accept, TlsError, TlsFiles, raise_limit};
 use crate::routes;
 use crate::state::Shared;
@@ -126,7 +127,16 @@ impl Server {
         })?;
         let store: SharedStore = Arc::new(opened?);
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        let shared = Shared::new(config, address, store, stop.clone());
+        let streams = &config.streams;
+        let hub = Hub::start(Settings {
+            per_channel: streams.per_app,
+            per_account: streams.per_account,
+            pending: streams.pending,
+            keepalive: streams.keepalive,
+            closing_retry: streams.closing_retry,
+        });
+        let hub = hub.map_err(io("start the threads of the streams"))?;
+        let shared = Shared::new(config, address, store, hub, stop.clone());
         let config = &shared.config;
         let mut tasks = JoinSet::new();
         let tls = match &config.tls {

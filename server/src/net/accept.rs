@@ -63,7 +63,7 @@ pub async fn serve(listener: TcpListener, accept: Accept) {
                 continue;
             }
         };
-        let Some(guard) = open.enter(&accept, peer.ip()) else {
+        let Some(entered) = open.enter(&accept, peer.ip()) else {
             refuse(&stream, accept.tls.is_some());
             continue;
         };
@@ -71,10 +71,9 @@ pub async fn serve(listener: TcpListener, accept: Accept) {
         connections.spawn(async move {
             let kill = accept.kill.clone();
             tokio::select! {
-                () = handle(stream, peer, accept) => {}
+                () = handle(stream, peer, accept, entered) => {}
                 () = kill.cancelled() => {}
             }
-            drop(guard);
         });
     }
     drop(listener);
@@ -82,7 +81,7 @@ pub async fn serve(listener: TcpListener, accept: Accept) {
     connections.wait().await;
 }
 
-async fn handle(stream: TcpStream, peer: SocketAddr, accept: Accept) {
+async fn handle(stream: TcpStream, peer: SocketAddr, accept: Accept, entered: Entered) {
     // Frames of streams are small and should leave at once.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "no TCP_NODELAY");
@@ -98,11 +97,11 @@ async fn handle(stream: TcpStream, peer: SocketAddr, accept: Accept) {
     }
     let (router, ip, stopping) = (accept.router, peer.ip(), accept.stopping);
     let Some(tls) = accept.tls else {
-        return connection::serve(stream, ip, router, &accept.timeouts, stopping).await;
+        return connection::serve(stream, ip, router, &accept.timeouts, stopping, entered).await;
     };
     match timeout(accept.timeouts.tls_handshake, TlsAcceptor::from(tls).accept(stream)).await {
         Ok(Ok(stream)) => {
-            connection::serve(stream, ip, router, &accept.timeouts, stopping).await;
+            connection::serve(stream, ip, router, &accept.timeouts, stopping, entered).await;
         }
         Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
@@ -146,8 +145,9 @@ struct Open {
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One open connection.
-struct Entered {
+/// One open connection; parked ones are open too. Dropping it makes room for another.
+#[derive(Debug)]
+pub(crate) struct Entered {
     open: Arc<Open>,
     /// Under which address it counts.
     address: Option<IpAddr>,

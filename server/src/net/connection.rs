@@ -1,34 +1,43 @@
 //! One connection: HTTP/1.1 or HTTP/2 by hyper, with timeouts of our own.
 //!
+//! A stream over HTTP/1.1 is the last answer of its connection: hyper lets go of the socket, which
+//! is then parked in the hub, and the connection's task ends.
+//!
 //! hyper's only clock for reading a head also runs while a kept-alive connection is idle, so the
 //! two are told apart here: `idle` until the first byte of a request, `header` until its head is
 //! there. Requests in progress, streams too, have no clock but that of their writes.
 
 use std::convert::Infallible;
+use std::future::{pending, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{Method, Version};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidings_wire::limits;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::accept::Entered;
+use super::parked::Park;
 use super::socket::{Watch, Watched};
+use crate::clock::Millis;
 use crate::config::Timeouts;
+use crate::hub::{Seat, Subscription};
 use crate::state::Peer;
 
 /// The media type of streams.
@@ -99,30 +108,81 @@ impl Drop for InProgress {
     }
 }
 
-/// Serves a connection until it ends, idles too long, or the server stops.
-pub(crate) async fn serve<S>(
+/// A stream whose answer is ready to be sent.
+struct Ticket {
+    subscription: Subscription,
+    /// The head of the answer, and the first bytes of the stream.
+    first: Bytes,
+}
+
+/// Where a connection's service leaves the ticket for the connection's owner.
+#[derive(Clone, Default)]
+struct Desk(Arc<Mutex<Option<Ticket>>>);
+
+impl Desk {
+    fn put(&self, ticket: Ticket) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
+    }
+
+    fn take(&self) -> Option<Ticket> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Serves a connection until it ends, idles too long, is parked, or the server stops.
+pub(crate) async fn serve<S: Park>(
     stream: S,
     peer: IpAddr,
     router: Router,
     timeouts: &Timeouts,
     stopping: CancellationToken,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+    entered: Entered,
+) {
     let (stream, watch) = Watched::new(stream, timeouts.write_stall);
-    let busy = Arc::new(Busy::default());
+    let Some(ticket) = converse(stream, &watch, peer, router, timeouts, stopping).await else {
+        return;
+    };
+    // hyper is gone, and what it had read behind the request with it.
+    let Some(socket) = watch.into_socket() else { return };
+    match socket.park(entered) {
+        Ok(sink) => ticket.subscription.park(sink, &ticket.first),
+        Err(error) => tracing::warn!(%peer, %error, "a stream cannot be parked"),
+    }
+}
+
+/// Speaks HTTP until the connection ends, or a stream is all that is left of it.
+async fn converse<S: Park>(
+    stream: Watched<S>,
+    watch: &Watch<S>,
+    peer: IpAddr,
+    router: Router,
+    timeouts: &Timeouts,
+    stopping: CancellationToken,
+) -> Option<Ticket> {
+    let (busy, desk) = (Arc::new(Busy::default()), Desk::default());
     let service = {
-        let busy = busy.clone();
+        let (busy, desk) = (busy.clone(), desk.clone());
         service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut in_progress = busy.begin();
-            let router = router.clone();
+            let (router, desk) = (router.clone(), desk.clone());
             async move {
                 let mut request: Request = request.map(Body::new);
                 request.extensions_mut().insert(Peer(peer));
+                let seat = Seat::default();
+                // The streams of HTTP/2 share a socket, and a HEAD has no stream.
+                if request.version() <= Version::HTTP_11 && request.method() == Method::GET {
+                    request.extensions_mut().insert(seat.clone());
+                }
                 let response: Response = match router.oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
                 };
+                if let Some(parking) = seat.leave() {
+                    let first = first_bytes(&response, &parking.hello);
+                    desk.put(Ticket { subscription: parking.subscription, first });
+                    // Dropped with the connection: hyper does not answer this.
+                    return pending().await;
+                }
                 // A stream may be silent for long; its reader is looked after by its frames.
                 if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != EVENT_STREAM) {
                     in_progress.answer();
@@ -151,19 +211,28 @@ pub(crate) async fn serve<S>(
         .keep_alive_timeout(timeouts.write_stall);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut closing = false;
-    let mut watching = pin!(overdue(&watch, &busy, timeouts));
+    let mut watching = pin!(overdue(watch, &busy, timeouts));
     loop {
+        let speaking = poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Err(ended)),
+            // Answers to what was asked before the stream go out whole first.
+            Poll::Pending if watch.is_held() => Poll::Pending,
+            Poll::Pending => desk.take().map_or(Poll::Pending, |ticket| Poll::Ready(Ok(ticket))),
+        });
         tokio::select! {
-            ended = connection.as_mut() => {
-                if let Err(error) = ended {
-                    tracing::debug!(%peer, %error, "connection ended");
+            left = speaking => match left {
+                Ok(ticket) => return Some(ticket),
+                Err(ended) => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%peer, %error, "connection ended");
+                    }
+                    return None;
                 }
-                return;
-            }
+            },
             reason = watching.as_mut(), if !closing => {
                 tracing::debug!(%peer, reason, "connection closed");
                 // Nobody is owed an answer: there is no request.
-                return;
+                return None;
             }
             () = stopping.cancelled(), if !closing => {
                 closing = true;
@@ -171,6 +240,20 @@ pub(crate) async fn serve<S>(
             }
         }
     }
+}
+
+/// The head of an answer that ends with its connection (RFC 9112, 6.3), and what follows it.
+fn first_bytes(response: &Response, hello: &[u8]) -> Bytes {
+    let mut head = format!("HTTP/1.1 {}\r\n", response.status()).into_bytes();
+    // The end of the connection is the end of the stream: the length of the empty body that stands
+    // for it says nothing.
+    for (name, value) in response.headers().iter().filter(|(name, _)| **name != CONTENT_LENGTH) {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    }
+    let rest = format!("date: {}\r\nconnection: close\r\n\r\n", Millis::now().http_date());
+    [&head, rest.as_bytes(), hello].concat().into()
 }
 
 /// What a connection without a request in progress is waiting for.
@@ -183,7 +266,7 @@ enum Waiting {
 }
 
 /// Ends when the connection is idle for too long, or a head takes too long.
-async fn overdue(watch: &Watch, busy: &Busy, timeouts: &Timeouts) -> &'static str {
+async fn overdue<S>(watch: &Watch<S>, busy: &Busy, timeouts: &Timeouts) -> &'static str {
     let (mut waiting, mut since, mut reads) = (Waiting::Head, Instant::now(), watch.reads());
     loop {
         if busy.requests() > 0 {
@@ -238,13 +321,13 @@ struct Tracked {
 }
 
 impl HttpBody for Tracked {
-    type Data = bytes::Bytes;
+    type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if polled.is_ready() {
             self.in_progress.busy.pieces.fetch_add(1, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 mod accept;
 mod connection;
 mod files;
+mod parked;
 mod socket;
 mod tls;
 

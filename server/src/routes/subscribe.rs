@@ -13,16 +13,15 @@ use tidings_wire::{AppId, Code};
 use super::Call;
 use crate::body;
 use crate::failure::{Answer, Failure};
-use crate::hub::{Listener, Selection, SubscribeError};
-use crate::random;
-use crate::state::Shared;
-use crate::stream::{Stream, Times};
+use crate::hub::{self, Listener, Parking, Seat, SubscribeError};
+use crate::state::{Caller, Shared};
 
 /// Subscribes.
 pub(super) async fn subscribe(
     State(shared): State<Arc<Shared>>,
     request: Request,
 ) -> Answer<Response> {
+    let seat = request.extensions().get::<Seat>().cloned();
     let call = Call::new(&shared, request);
     if !accepts(&call.headers) {
         let message = "this call answers text/event-stream, which Accept excludes";
@@ -30,28 +29,29 @@ pub(super) async fn subscribe(
     }
     let caller = shared.caller(&call.headers).await?;
     let query: SubscribeQuery = body::query(&call.uri)?;
-    let selection = match query.app_id.as_str() {
-        "*" => Selection::All,
-        ACCOUNT_CHANNEL => Selection::One(ACCOUNT_CHANNEL.into()),
+    let channel = match query.app_id.as_str() {
+        known @ (hub::ALL | ACCOUNT_CHANNEL) => known.into(),
         app => {
             let app: AppId = app.parse().map_err(|error| Failure::invalid("app_id", error))?;
-            Selection::One(app.as_str().into())
+            app.as_str().into()
         }
     };
-    let (account, device) = (caller.account, caller.device);
-    let listener = Listener { account, device, incarnation: query.incarnation, selection };
+    let Caller { account, device, expires, .. } = caller;
+    let incarnation = query.incarnation;
+    let listener = Listener { account, device, incarnation, channel, expires };
     let subscription = shared.hub.subscribe(listener)?;
     // The device may have been revoked between the check and the subscription; from here on the
     // hub ends the stream, so this look cannot miss.
     shared.active(account, device).await?;
-    let streams = &shared.config.streams;
-    let times = Times {
-        keepalive: streams.keepalive,
-        retry: random::between(streams.retry, streams.retry * 2),
-        closing_retry: random::between(streams.closing_retry / 10, streams.closing_retry),
-        expires: caller.expires,
+    let hello = hub::hello(shared.config.streams.retry);
+    let body = match seat {
+        Some(seat) => {
+            seat.take(Parking { subscription, hello });
+            Body::empty()
+        }
+        None => Body::new(subscription.into_body(&hello)),
     };
-    let mut response = Response::new(Body::new(Stream::new(subscription, times)));
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
