@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, Uri};
 use http_body_util::BodyExt as _;
@@ -55,7 +55,7 @@ pub async fn read(
     }
     let end = Instant::now() + timeouts.body;
     let mut taken: Option<OwnedSemaphorePermit> = None;
-    let mut bytes = BytesMut::new();
+    let mut bytes = Vec::new();
     loop {
         let idle = (Instant::now() + timeouts.body_idle).min(end);
         let frame = match timeout_at(idle, body.frame()).await {
@@ -90,22 +90,21 @@ pub async fn read(
                 None => taken = Some(more),
             }
         }
-        if bytes.capacity() < bytes.len() + data.len() {
-            let most = announced.and_then(|length| usize::try_from(length).ok());
-            bytes = grown(&bytes, data.len(), most.unwrap_or(limit));
-        }
+        let most = announced.and_then(|length| usize::try_from(length).ok());
+        grow(&mut bytes, data.len(), most.unwrap_or(limit));
         bytes.extend_from_slice(&data);
     }
-    Ok(Received { bytes: bytes.freeze(), _room: taken })
+    Ok(Received { bytes: bytes.into(), _room: taken })
 }
 
-/// The same bytes with room for `more`: twice as much as before, but never more than will come, so
-/// that both buffers together stay under twice the limit.
-fn grown(bytes: &BytesMut, more: usize, most: usize) -> BytesMut {
+/// Makes room for `more`: twice as much as before, but never more than will come, so that old and
+/// new buffer together stay under twice the limit while bytes are moved.
+fn grow(bytes: &mut Vec<u8>, more: usize, most: usize) {
     let need = bytes.len() + more;
-    let mut larger = BytesMut::with_capacity((bytes.len() * 2).min(most).max(need));
-    larger.extend_from_slice(bytes);
-    larger
+    if bytes.capacity() < need {
+        let target = (bytes.len() * 2).min(most).max(need);
+        bytes.reserve_exact(target - bytes.len());
+    }
 }
 
 /// Drops what still comes, within limits: a connection that is closed on unread bytes is reset,
