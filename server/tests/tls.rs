@@ -74,34 +74,36 @@ fn healthz() -> Request<Empty<Bytes>> {
 }
 
 #[tokio::test]
-async fn both_versions_and_both_protocols_are_spoken() {
+async fn both_protocols_are_spoken_over_tls_1_3_alone() {
     let files = Files::new();
     let cert = files.renew();
     let server = files.server(&[]).await;
     assert!(server.server.url().starts_with("https://"));
-    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
-        let stream = connect(&server, &cert, version, &[b"http/1.1"]).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        let mut connections = tokio::task::JoinSet::new();
-        connections.spawn(connection);
-        let mut request = healthz();
-        request.headers_mut().insert("host", "localhost".parse().unwrap());
-        let response = within(sender.send_request(request)).await.unwrap();
-        assert_eq!(response.status(), 200);
+    let version = &rustls::version::TLS13;
+    let stream = connect(&server, &cert, version, &[b"http/1.1"]).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let mut connections = tokio::task::JoinSet::new();
+    connections.spawn(connection);
+    let mut request = healthz();
+    request.headers_mut().insert("host", "localhost".parse().unwrap());
+    let response = within(sender.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
 
-        let stream = connect(&server, &cert, version, &[b"h2"]).await.unwrap();
-        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-        let (mut sender, connection) =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-                .await
-                .unwrap();
-        connections.spawn(connection);
-        let response = within(sender.send_request(healthz())).await.unwrap();
-        assert_eq!(response.status(), 200);
-        let body = within(response.into_body().collect()).await.unwrap().to_bytes();
-        assert_eq!(body, r#"{"status":"ok"}"#);
-    }
+    let stream = connect(&server, &cert, version, &[b"h2"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    connections.spawn(connection);
+    let response = within(sender.send_request(healthz())).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = within(response.into_body().collect()).await.unwrap().to_bytes();
+    assert_eq!(body, r#"{"status":"ok"}"#);
+
+    let older = connect(&server, &cert, &rustls::version::TLS12, &[b"http/1.1"]).await;
+    assert!(older.unwrap_err().to_string().contains("ProtocolVersion"));
 }
 
 #[tokio::test]

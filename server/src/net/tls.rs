@@ -60,14 +60,14 @@ impl TlsFiles {
         Ok(Arc::new(Self { cert, key, current, seen: RwLock::new(seen) }))
     }
 
-    /// TLS 1.3 and 1.2, HTTP/2 and HTTP/1.1.
+    /// TLS 1.3 alone, HTTP/2 and HTTP/1.1.
     ///
     /// # Errors
     /// [`TlsError`].
     pub fn config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
+            .with_protocol_versions(&[&version::TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(self.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
