@@ -190,6 +190,7 @@ impl From<Refusal> for Failure {
                 Code::BadBlob,
                 "the manifest does not name its lanes' heads as they are after this push",
             ),
+            R::NotCompacted(_) => Self::new(Code::StoreUnavailable, refusal.to_string()),
             R::Quota(what) => Self::new(
                 Code::QuotaExceeded,
                 format!("the account's quota of {what} is used up; nothing was changed"),

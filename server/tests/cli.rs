@@ -17,11 +17,11 @@ fn program(dir: &Path) -> Command {
     command
 }
 
-fn run(dir: &Path, arguments: &[&str]) -> Output {
+pub fn run(dir: &Path, arguments: &[&str]) -> Output {
     program(dir).args(arguments).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

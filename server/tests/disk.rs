@@ -7,7 +7,7 @@ use tidings_disk::Disk;
 use tidings_wire::Code;
 use tidings_wire::sync::PushResponse;
 
-use crate::cli::Running;
+use crate::cli::{Running, run, text};
 use crate::fixture::session::push_body;
 use crate::fixture::{Session, tag};
 
@@ -123,4 +123,30 @@ async fn a_sync_that_fails_ends_the_process_on_sled() {
 #[tokio::test]
 async fn a_sync_that_fails_ends_the_process_on_redb() {
     a_sync_that_fails("redb").await;
+}
+
+/// A damaged key in a page of redb's tree hides its row. Here it hides the key by which devices
+/// know the server: it does not start as a stranger, it does not start.
+#[test]
+fn a_token_key_that_damage_hides_is_found_before_anybody_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("store");
+    let store = format!("redb:{}", data.display());
+    assert!(run(dir.path(), &["invite", "list", "--store", &store]).status.success());
+    let path = data.join("data.redb");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let key = b"token_key";
+    // Older pages hold it, too.
+    let places = bytes.windows(key.len()).enumerate().filter(|(_, window)| *window == key);
+    let places: Vec<_> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] = b'T';
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let refused = run(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    assert_eq!(refused.status.code(), Some(78));
+    let said = text(&refused.stderr);
+    assert!(said.contains("damaged") && said.contains("data.redb"), "{said}");
+    assert!(std::fs::read(&path).unwrap() == bytes, "the file was changed");
 }

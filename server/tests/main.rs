@@ -9,6 +9,8 @@ mod chain;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod compact;
+#[cfg(test)]
 mod concurrency;
 #[cfg(test)]
 #[cfg(target_os = "linux")]

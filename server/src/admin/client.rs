@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -18,8 +19,8 @@ use super::operations::{
 use super::reach::Reach;
 use crate::config::{Config, StoreLocation};
 use crate::failure::Failure;
-use crate::store::Store;
 use crate::store::kv::{KvStore, OpenError, Start};
+use crate::store::{Compacted, Room, Store};
 
 /// Why an operator's verb fails.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +136,44 @@ impl Operator {
         }
     }
 
+    /// Gives space back to the disk; `progress` hears of the room every now and then.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    pub async fn compact(
+        &self,
+        mut progress: impl FnMut(Room),
+    ) -> Result<Compacted, OperatorError> {
+        let mut work = std::pin::pin!(async {
+            match self {
+                Self::Running(path) => call(path, Method::POST, "/compact", &()).await,
+                Self::Store(store, _) => answer(store.compact().await.map_err(Failure::from)),
+            }
+        });
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(PROGRESS) => {}
+            }
+            // On redb the answer waits for the compaction, which must not wait for the answer.
+            tokio::select! {
+                done = &mut work => return done,
+                room = self.room() => if let Ok(room) = room { progress(room) },
+            }
+        }
+    }
+
+    /// The room that the store takes.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    pub async fn room(&self) -> Result<Room, OperatorError> {
+        match self {
+            Self::Running(path) => call(path, Method::GET, "/compact", &()).await,
+            Self::Store(store, _) => answer(store.room().await.map_err(Failure::from)),
+        }
+    }
+
     /// Lets go of the store, if it was opened.
     ///
     /// # Errors
@@ -148,6 +187,9 @@ impl Operator {
         }
     }
 }
+
+/// How often an operator hears of the progress.
+const PROGRESS: Duration = Duration::from_millis(500);
 
 async fn connect(path: &Path) -> io::Result<UnixStream> {
     let reach = Reach::new(path)?;

@@ -8,6 +8,7 @@ mod operations;
 mod reach;
 mod socket;
 
+pub use crate::store::{Compacted, Room};
 pub use client::{Operator, OperatorError};
 pub use operations::{CreateInvite, CreatedInvite, ListedInvite, RevokedInvites, ServerFacts};
 pub use socket::{AdminError, Socket, serve};

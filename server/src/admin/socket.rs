@@ -23,6 +23,7 @@ use super::reach::{PATH, Reach};
 use crate::failure::{self, Answer};
 use crate::routes::{Call, json};
 use crate::state::Shared;
+use crate::store::Refusal;
 
 /// Why the socket cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +102,7 @@ pub async fn serve(socket: Socket, shared: Arc<Shared>) {
         .route("/invites", get(list).post(create))
         .route("/invites/{which}", delete(revoke))
         .route("/server", get(facts))
+        .route("/compact", get(room).post(compact))
         .fallback(failure::no_route)
         .method_not_allowed_fallback(failure::no_method)
         .with_state(shared);
@@ -172,4 +174,18 @@ async fn revoke(
 async fn facts(State(shared): State<Arc<Shared>>) -> Answer<Response> {
     let streams = shared.hub.open_streams();
     json(&operations::facts(&*shared.store, &shared.url(), streams))
+}
+
+async fn compact(State(shared): State<Arc<Shared>>) -> Answer<Response> {
+    tokio::select! {
+        done = shared.store.compact() => json(&done?),
+        // The store gives it up when it is closed.
+        () = shared.stopping.cancelled() => {
+            Err(Refusal::NotCompacted("the server stops".to_owned()).into())
+        }
+    }
+}
+
+async fn room(State(shared): State<Arc<Shared>>) -> Answer<Response> {
+    json(&shared.store.room().await?)
 }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 usage, 78 a person has to act and starting again would not
 //! help (a newer or damaged store, one that another process holds, a configuration that is wrong).
 
+mod compact;
 mod config;
 mod healthcheck;
 mod invite;
@@ -69,6 +70,8 @@ enum Verb {
     /// Invites people to create an account here.
     #[command(subcommand)]
     Invite(invite::Verb),
+    /// Gives disk space back that deleted and replaced data still takes; the server may run.
+    Compact,
     /// Shows or checks the configuration.
     #[command(subcommand)]
     Config(config::Verb),
@@ -140,6 +143,7 @@ pub(crate) fn run() -> ExitCode {
     let result = match &cli.verb {
         Verb::Serve => serve::run(&cli.common),
         Verb::Invite(verb) => invite::run(&cli.common, verb),
+        Verb::Compact => compact::run(&cli.common),
         Verb::Config(verb) => config::run(&cli.common, verb),
         Verb::Healthcheck(flags) => healthcheck::run(&cli.common, flags),
     };

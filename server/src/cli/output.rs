@@ -18,6 +18,11 @@ pub(super) fn line(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
+/// Prints a line to standard error: news for whoever watches.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Prints what went wrong.
 pub(super) fn fault(json: bool, message: &str) {
     let mut err = std::io::stderr().lock();

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use tidings_proof::entry::Cut;
 use tidings_proof::{LaneHead, Replica};
 use tidings_wire::sync::{
@@ -93,6 +94,12 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the invites whose code begins so; answers how many there were.
     fn revoke_invites(&self, prefix: Vec<u8>) -> Reply<'_, usize>;
 
+    /// Gives space back to the disk. The rest goes on meanwhile, on redb with a pause.
+    fn compact(&self) -> Reply<'_, Compacted>;
+
+    /// The room that it takes, and how far a compaction is.
+    fn room(&self) -> Reply<'_, Room>;
+
     /// Whether reads and writes work now.
     fn ready(&self) -> Reply<'_, ()>;
 
@@ -153,6 +160,9 @@ pub enum Refusal {
     /// A quota is used up.
     #[error("the quota of {0} is used up")]
     Quota(&'static str),
+    /// No space was given back; nothing was changed.
+    #[error("the store was not compacted: {0}")]
+    NotCompacted(String),
 }
 
 /// The storage itself failed.
@@ -426,4 +436,26 @@ pub struct Invite {
     pub expires: Millis,
     /// What the operator noted beside it.
     pub note: String,
+}
+
+/// What a compaction did; bytes on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+    /// Bytes of keys and values in it, where the engine keeps count.
+    pub live: Option<u64>,
+}
+
+/// The room that a store takes; bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// On disk.
+    pub disk: u64,
+    /// Of keys and values, where the engine keeps count.
+    pub live: Option<u64>,
+    /// Of keys and values that a compaction under way has copied; none where none is under way.
+    pub copied: Option<u64>,
 }

@@ -67,8 +67,8 @@ pub trait Engine: View + 'static {
     /// first.
     ///
     /// # Errors
-    /// The engine failed or views are open; it is given up and what is stored is safe. Only after
-    /// [`StoreError::Unknown`] the engine must not be written to again.
+    /// [`StoreError::Busy`] while views are open, or the engine failed; it is given up and what is
+    /// stored is safe. Only after [`StoreError::Unknown`] the engine must not be written to again.
     fn compact(&self) -> Result<Step, StoreError>;
 
     /// Gives up a compaction that is under way: nothing but its work is lost. If it is past the

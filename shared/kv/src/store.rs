@@ -153,7 +153,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::StorageFull`] if there is too little room, or whatever else the engine
     /// failed at; what is stored is safe, and only after [`StoreError::Unknown`] the store takes
-    /// no more writes. Inside a job it is [`StoreError::Busy`].
+    /// no more writes. It is [`StoreError::Busy`] inside a job, and on redb while somebody reads.
     pub fn compact(&self) -> Result<Compaction, StoreError> {
         let committer = &self.inner.parts.committer;
         if committer.is_current() {

@@ -6,6 +6,7 @@
 
 mod account;
 mod chain;
+mod compact;
 mod invite;
 mod keys;
 mod manifest;
@@ -32,8 +33,9 @@ use tokio::sync::oneshot;
 
 pub use self::open::{OnFailure, OpenError, Start};
 use super::{
-    AccountRow, ChainAppend, ChainPage, EpochRow, HeadersPage, HeadersRead, Invite, NewAccount,
-    NewManifest, Page, Pull, Push, PushLimits, Pushed, Refusal, Reply, Store, StoreFault, Usage,
+    AccountRow, ChainAppend, ChainPage, Compacted, EpochRow, HeadersPage, HeadersRead, Invite,
+    NewAccount, NewManifest, Page, Pull, Push, PushLimits, Pushed, Refusal, Reply, Room, Store,
+    StoreFault, Usage,
 };
 use crate::clock::Millis;
 use crate::cursor::Timeline;
@@ -209,6 +211,14 @@ impl Store for KvStore {
 
     fn revoke_invites(&self, prefix: Vec<u8>) -> Reply<'_, usize> {
         Box::pin(self.write(move |txn| invite::revoke(txn, &prefix)))
+    }
+
+    fn compact(&self) -> Reply<'_, Compacted> {
+        Box::pin(self.read(compact::compact))
+    }
+
+    fn room(&self) -> Reply<'_, Room> {
+        Box::pin(self.read(compact::room))
     }
 
     fn ready(&self) -> Reply<'_, ()> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tidings_kv::{EngineKind, Options, Reader as _, Scan, Store as Kv, StoreError};
+use tidings_kv::{EngineKind, OpenCheck, Options, Reader as _, Scan, Store as Kv, StoreError};
 use tidings_wire::{Generation, Position, StartId};
 
 use super::records::damaged;
@@ -86,7 +86,12 @@ impl KvStore {
                 options.cache = SLED_CACHE;
                 Kv::open(dir, options)?
             }
-            StoreLocation::Redb(dir) => Kv::open(dir, options(EngineKind::Redb))?,
+            StoreLocation::Redb(dir) => {
+                let mut options = options(EngineKind::Redb);
+                // A damaged page could hide the token key, and a new one would be made.
+                options.check = OpenCheck::Full;
+                Kv::open(dir, options)?
+            }
             StoreLocation::Memory => Kv::in_memory(options(EngineKind::Memory))?,
         };
         let token_key = token_key(&kv)?;

@@ -221,7 +221,11 @@ impl Engine for RedbEngine {
         let before = self.disk_size()?;
         let mut guard = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let database = guard.as_mut().ok_or(StoreError::Closed)?;
-        let moved = database.compact().map_err(|error| read_error(error.into()))?;
+        let moved = database.compact().map_err(|error| match error {
+            // Somebody reads in this moment.
+            redb::CompactionError::TransactionInProgress => StoreError::Busy,
+            error => read_error(error.into()),
+        })?;
         // Compaction commits what was pending.
         self.relaxed.store(false, Ordering::Relaxed);
         drop(guard);
