@@ -133,19 +133,36 @@ impl Device {
     /// # Panics
     /// It runs already, or does not start.
     pub async fn resume(&mut self) {
-        assert!(self.process.is_none(), "{} runs already", self.name);
-        let mut process = Process::start(&self.name, &mut self.daemon_command());
-        let (home, socket) = (self.home(), self.socket());
-        let what = format!("{} answers", self.name);
-        let client = eventually(&what, DEADLINE, async || {
+        self.resume_with(|_| {}).await;
+    }
+
+    /// The same; `prepare` may change the command.
+    ///
+    /// # Panics
+    /// As [`Device::resume`].
+    pub async fn resume_with(&mut self, prepare: impl FnOnce(&mut Command)) {
+        self.begin_with(prepare);
+        let (home, socket, name) = (self.home(), self.socket(), self.name.clone());
+        let process = self.process();
+        let client = eventually(&format!("{name} answers"), DEADLINE, async || {
             if !process.runs() {
-                panic!("{} ended instead of serving:\n{}", self.name, process.log());
+                panic!("{name} ended instead of serving:\n{}", process.log());
             }
             owner(&home, &socket).await
         })
         .await;
         self.client = Some(client);
-        self.process = Some(process);
+    }
+
+    /// Starts the daemon without waiting until it serves.
+    ///
+    /// # Panics
+    /// It runs already.
+    pub fn begin_with(&mut self, prepare: impl FnOnce(&mut Command)) {
+        assert!(self.process.is_none(), "{} runs already", self.name);
+        let mut command = self.daemon_command();
+        prepare(&mut command);
+        self.process = Some(Process::start(&self.name, &mut command));
     }
 
     /// Waits for a daemon in this home that somebody else started.

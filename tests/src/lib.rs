@@ -22,6 +22,7 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod server;
+pub mod soak;
 pub mod wait;
 
 pub use device::{Device, Follower};

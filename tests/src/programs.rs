@@ -1,6 +1,7 @@
-//! Where the programs under test are: beside the test, where cargo puts both.
+//! Where the programs under test are: where cargo puts them, beside this program or one above the
+//! tests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The daemon and command line.
 ///
@@ -19,9 +20,10 @@ pub fn tidings_server() -> PathBuf {
 }
 
 fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    // target/PROFILE/deps/TEST
-    let directory = test.parent().and_then(Path::parent).expect("a directory of builds");
+    let own = std::env::current_exe().expect("the path of this program");
+    // target/PROFILE/PROGRAM or target/PROFILE/deps/TEST
+    let directory = own.ancestors().skip(1).find(|path| !path.ends_with("deps"));
+    let directory = directory.expect("a directory of builds");
     let path = directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     assert!(
         path.is_file(),

@@ -74,14 +74,30 @@ impl Server {
     /// # Panics
     /// It runs already, or does not start.
     pub fn resume(&mut self) {
-        assert!(self.process.is_none(), "the server runs already");
-        let mut command = self.command(&["serve", "--json", "--listen", &self.address.to_string()]);
-        let process = Process::start("the server", &mut command);
-        self.address = process.line("the address", DEADLINE, |line| {
+        self.resume_with(|_| {});
+    }
+
+    /// The same; `prepare` may change the command.
+    ///
+    /// # Panics
+    /// As [`Server::resume`].
+    pub fn resume_with(&mut self, prepare: impl FnOnce(&mut Command)) {
+        self.begin_with(prepare);
+        self.address = self.process().line("the address", DEADLINE, |line| {
             let event: serde_json::Value = serde_json::from_str(line).ok()?;
             event.get("url")?.as_str()?.strip_prefix("http://")?.trim_end_matches('/').parse().ok()
         });
-        self.process = Some(process);
+    }
+
+    /// Starts it again without waiting until it serves.
+    ///
+    /// # Panics
+    /// It runs already.
+    pub fn begin_with(&mut self, prepare: impl FnOnce(&mut Command)) {
+        assert!(self.process.is_none(), "the server runs already");
+        let mut command = self.command(&["serve", "--json", "--listen", &self.address.to_string()]);
+        prepare(&mut command);
+        self.process = Some(Process::start("the server", &mut command));
     }
 
     /// Stops it in order.

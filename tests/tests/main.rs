@@ -15,6 +15,7 @@ mod facts;
 mod field;
 mod house;
 mod licences;
+mod soak;
 mod sync_copies;
 mod sync_linking;
 mod sync_rows;
