@@ -23,11 +23,24 @@ impl Backoff {
         jitter: &mut Jitter,
         at_least: Option<Duration>,
     ) {
-        let doublings = self.failures.min(16);
-        let bound = config.backoff_first.saturating_mul(1 << doublings).min(config.backoff_max);
+        let bound = self.bound(config);
         self.failures = self.failures.saturating_add(1);
         let floor = at_least.unwrap_or_default().min(config.retry_after_max);
         self.until = Some(now.after(floor.saturating_add(jitter.up_to(bound))));
+    }
+
+    /// Longest wait after the next failure.
+    fn bound(&self, config: &EngineConfig) -> Duration {
+        let doublings = self.failures.min(16);
+        config.backoff_first.saturating_mul(1 << doublings).min(config.backoff_max)
+    }
+
+    /// Forgets as many failures as it takes for the next wait to be no longer than what went well
+    /// before it; none where that was shorter than any wait.
+    pub(crate) fn forgive(&mut self, config: &EngineConfig, well: Duration) {
+        while well >= config.backoff_first && self.failures > 0 && self.bound(config) > well {
+            self.failures -= 1;
+        }
     }
 
     /// Forgets all failures.

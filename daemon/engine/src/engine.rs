@@ -97,9 +97,9 @@ pub enum Link {
     Offline(Option<Time>),
     /// A connection is being made.
     Connecting,
-    /// The stream is open.
+    /// The stream is open, or has just ended and comes back.
     Online,
-    /// The stream is open, but something on the way holds its bytes back.
+    /// Calls are answered, but something on the way holds the stream's bytes back.
     Buffered,
     /// The server says that this device was unlinked.
     Unlinked,
@@ -155,6 +155,8 @@ impl Engine {
         if self.link.stream == Stream::Down {
             times.extend(self.link.backoff.until(now));
         }
+        // What is said of the link changes then.
+        times.extend(self.link.between_until(&self.config).filter(|at| *at > now));
         if self.renew_due.is_some() {
             times.extend(self.renew_backoff.until(now));
         }

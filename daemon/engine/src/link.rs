@@ -12,7 +12,7 @@ use crate::time::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Down,
-    Opening,
+    Opening { since: Time },
     Open { since: Time, last_byte: Time, first_byte: bool },
 }
 
@@ -21,45 +21,87 @@ pub(crate) enum Stream {
 pub(crate) struct LinkState {
     pub(crate) stream: Stream,
     pub(crate) backoff: Backoff,
-    /// The server could not be reached when it was last tried.
-    pub(crate) unreachable: bool,
+    /// Since when the server cannot be reached.
+    pub(crate) unreachable: Option<Time>,
+    /// Since when something on the way holds the stream's bytes back.
+    held: Option<Time>,
+    /// The server itself ended the stream for a while.
+    pub(crate) away: bool,
+    /// When a stream that stood ended without a reason, as proxies end them.
+    ended: Option<Time>,
     /// Shortest wait before the next opening, as the stream last asked.
     retry: Option<Duration>,
 }
 
 impl LinkState {
     pub(crate) fn new() -> Self {
-        let backoff = Backoff::default();
-        Self { stream: Stream::Down, backoff, unreachable: false, retry: None }
+        Self {
+            stream: Stream::Down,
+            backoff: Backoff::default(),
+            unreachable: None,
+            held: None,
+            away: false,
+            ended: None,
+            retry: None,
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.stream, Stream::Open { .. })
     }
 
-    /// An open stream that something on the way holds back.
+    /// Whether something on the way holds the stream's bytes back: even its answer's head, or the
+    /// first byte behind it.
     pub(crate) fn is_buffered(&self, now: Time, config: &EngineConfig) -> bool {
+        self.held_since(now, config).is_some()
+    }
+
+    /// Since when it does.
+    pub(crate) fn held_since(&self, now: Time, config: &EngineConfig) -> Option<Time> {
+        self.held.or_else(|| {
+            let since = self.waits_since()?;
+            (since.after(config.stream_first_bytes) <= now).then_some(since)
+        })
+    }
+
+    /// Since when the first byte is waited for.
+    fn waits_since(&self) -> Option<Time> {
         match self.stream {
-            Stream::Open { since, first_byte: false, .. } => {
-                since.after(config.stream_first_bytes) <= now
+            Stream::Opening { since } | Stream::Open { since, first_byte: false, .. } => {
+                Some(since)
             }
-            _ => false,
+            Stream::Down | Stream::Open { .. } => None,
         }
+    }
+
+    /// A stream that stood has just ended and comes back: nobody need be told.
+    pub(crate) fn is_between(&self, now: Time, config: &EngineConfig) -> bool {
+        self.between_until(config).is_some_and(|until| now < until)
+    }
+
+    /// Until when such an end is not worth a word: one wait, and as long again for the opening.
+    pub(crate) fn between_until(&self, config: &EngineConfig) -> Option<Time> {
+        self.ended.map(|ended| ended.after(config.backoff_first.saturating_mul(2)))
     }
 
     /// Nothing is tried while the server is known to be out of reach.
     pub(crate) fn blocked(&self, now: Time) -> bool {
-        self.stream == Stream::Down && self.unreachable && !self.backoff.ready(now)
+        self.stream == Stream::Down && self.unreachable.is_some() && !self.backoff.ready(now)
+    }
+
+    pub(crate) fn opening(&mut self, now: Time) {
+        self.stream = Stream::Opening { since: now };
     }
 
     pub(crate) fn opened(&mut self, now: Time) {
         self.stream = Stream::Open { since: now, last_byte: now, first_byte: false };
-        self.unreachable = false;
+        (self.unreachable, self.away, self.ended) = (None, false, None);
     }
 
     pub(crate) fn byte(&mut self, now: Time) {
         if let Stream::Open { last_byte, first_byte, .. } = &mut self.stream {
             (*last_byte, *first_byte) = (now, true);
+            self.held = None;
         }
     }
 
@@ -75,13 +117,21 @@ impl LinkState {
         config: &EngineConfig,
         jitter: &mut Jitter,
     ) {
-        if let Stream::Open { since, .. } = self.stream
-            && now.since(since) >= config.healthy_after
-        {
-            self.backoff.clear();
+        self.held = self.held_since(now, config);
+        self.away = false;
+        self.ended = None;
+        if let Stream::Open { since, first_byte, .. } = self.stream {
+            let lived = now.since(since);
+            if lived >= config.healthy_after {
+                self.backoff.clear();
+            } else {
+                self.backoff.forgive(config, lived);
+            }
+            self.away = matches!(failure, Some(Failure::Busy(_)));
+            self.ended = (first_byte && failure.is_none()).then_some(now);
         }
         self.stream = Stream::Down;
-        self.unreachable = failure == Some(Failure::Unreachable);
+        self.unreachable = (failure == Some(Failure::Unreachable)).then_some(now);
         let asked = match failure {
             Some(Failure::Busy(asked)) => asked,
             _ => None,
@@ -92,8 +142,11 @@ impl LinkState {
     /// Notes that a request found the server out of reach.
     pub(crate) fn unreached(&mut self, now: Time, config: &EngineConfig, jitter: &mut Jitter) {
         if self.stream == Stream::Down && self.backoff.ready(now) {
-            self.unreachable = true;
+            self.unreachable = Some(now);
             self.backoff.fail(now, config, jitter, None);
+        } else if self.is_buffered(now, config) {
+            // Not the stream alone, then.
+            self.unreachable = Some(now);
         }
     }
 
@@ -109,13 +162,8 @@ impl LinkState {
         }
     }
 
-    /// When an open stream without a byte counts as buffered.
+    /// When a stream without a byte counts as buffered.
     pub(crate) fn first_byte_deadline(&self, config: &EngineConfig) -> Option<Time> {
-        match self.stream {
-            Stream::Open { since, first_byte: false, .. } => {
-                Some(since.after(config.stream_first_bytes))
-            }
-            _ => None,
-        }
+        self.waits_since().map(|since| since.after(config.stream_first_bytes))
     }
 }

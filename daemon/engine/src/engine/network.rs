@@ -15,7 +15,8 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Time) {
         if self.link.dead(now, &self.config) {
             self.outputs.push_back(Output::CloseStream);
-            self.link.closed(now, None, &self.config, &mut self.jitter);
+            let failure = Some(Failure::Unreachable);
+            self.link.closed(now, failure, &self.config, &mut self.jitter);
         }
         if self.link.is_buffered(now, &self.config) {
             self.next_poll = self.next_poll.min(now.after(self.config.poll_buffered));
@@ -40,7 +41,7 @@ impl Engine {
 
     /// The stream stands: its answer has begun.
     pub fn handle_stream_opened(&mut self, now: Time) {
-        if self.link.stream != Stream::Opening {
+        if !matches!(self.link.stream, Stream::Opening { .. }) {
             return;
         }
         self.link.opened(now);
@@ -64,6 +65,9 @@ impl Engine {
         if self.link.stream == Stream::Down {
             return;
         }
+        // Where other calls are answered, it is the stream alone that does not come through.
+        let held = self.is_held(now);
+        let failure = failure.filter(|failure| *failure != Failure::Unreachable || !held);
         self.note(now, failure);
         self.link.closed(now, failure, &self.config, &mut self.jitter);
         self.pump(now);

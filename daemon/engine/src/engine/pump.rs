@@ -39,7 +39,7 @@ impl Engine {
             return;
         }
         if self.link.stream == Stream::Down && self.link.backoff.ready(now) {
-            self.link.stream = Stream::Opening;
+            self.link.opening(now);
             self.outputs.push_back(Output::OpenStream);
         }
         self.serve_apps(now);

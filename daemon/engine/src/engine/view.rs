@@ -24,14 +24,21 @@ impl Engine {
         if self.token.unlinked {
             return Link::Unlinked;
         }
-        match self.link.stream {
-            Stream::Open { .. } if self.link.is_buffered(now, &self.config) => Link::Buffered,
+        let link = &self.link;
+        let unreachable = link.unreachable.is_some_and(|since| self.account.read <= Some(since));
+        match link.stream {
+            _ if unreachable || link.away => Link::Offline(link.backoff.until(now)),
+            _ if self.is_held(now) => Link::Buffered,
             Stream::Open { .. } => Link::Online,
-            Stream::Down if self.link.blocked(now) || self.link.unreachable => {
-                Link::Offline(self.link.backoff.until(now))
-            }
+            _ if link.is_between(now, &self.config) => Link::Online,
             _ => Link::Connecting,
         }
+    }
+
+    /// Whether other calls are answered while something holds the stream's bytes back.
+    pub(super) fn is_held(&self, now: Time) -> bool {
+        let held = self.link.held_since(now, &self.config);
+        held.is_some_and(|since| self.account.read >= Some(since))
     }
 
     /// Everything that the person must learn.

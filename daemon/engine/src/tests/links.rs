@@ -93,6 +93,102 @@ fn a_stream_without_bytes_counts_as_buffered_and_is_polled_for() {
 }
 
 #[test]
+fn a_stream_whose_head_is_held_back_counts_as_buffered_too() {
+    let mut bench = Bench::cold(vec![AppStart::new(app("notes"))]);
+    bench.orders();
+    bench.engine.handle_token(bench.now, secs(900));
+    bench.settle(&[app("notes")]);
+    assert_eq!(bench.engine.link(bench.now), Link::Connecting);
+    bench.wait(secs(10));
+    assert_eq!(bench.engine.link(bench.now), Link::Buffered);
+    // The call for it runs into its timeout, again and again: what goes is still done.
+    for _ in 0..5 {
+        bench.pass(secs(30));
+        bench.engine.handle_stream_closed(bench.now, Some(Failure::Unreachable));
+        assert_eq!(bench.engine.link(bench.now), Link::Buffered);
+        bench.pass(secs(120));
+        bench.settle(&[app("notes")]);
+    }
+    // Only a byte tells that it comes through.
+    bench.engine.handle_stream_opened(bench.now);
+    assert_eq!(bench.engine.link(bench.now), Link::Buffered);
+    bench.engine.handle_stream_byte(bench.now);
+    assert_eq!(bench.engine.link(bench.now), Link::Online);
+}
+
+#[test]
+fn a_server_that_answers_nothing_is_not_called_buffered() {
+    let mut bench = Bench::cold(vec![AppStart::new(app("notes"))]);
+    bench.orders();
+    bench.engine.handle_token(bench.now, secs(900));
+    bench.orders();
+    bench.pass(secs(12));
+    assert_eq!(bench.engine.link(bench.now), Link::Connecting);
+    bench.engine.handle_stream_closed(bench.now, Some(Failure::Unreachable));
+    assert!(matches!(bench.engine.link(bench.now), Link::Offline(_)));
+}
+
+#[test]
+fn a_server_that_says_farewell_is_away_until_it_is_back() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_stream_closed(bench.now, Some(Failure::Busy(Some(secs(30)))));
+    assert!(matches!(bench.engine.link(bench.now), Link::Offline(Some(_))));
+    assert_eq!(bench.wait(secs(32)), [Output::OpenStream]);
+    assert!(matches!(bench.engine.link(bench.now), Link::Offline(_)), "it is only tried");
+    bench.engine.handle_stream_opened(bench.now);
+    assert_eq!(bench.engine.link(bench.now), Link::Online);
+}
+
+#[test]
+fn silence_is_told_at_once_and_a_try_does_not_take_it_back() {
+    let mut bench = Bench::notes();
+    assert_eq!(bench.wait(secs(100)), [Output::CloseStream]);
+    assert!(matches!(bench.engine.link(bench.now), Link::Offline(_)));
+    assert_eq!(bench.wait(secs(2)), [Output::OpenStream]);
+    assert!(matches!(bench.engine.link(bench.now), Link::Offline(_)));
+}
+
+#[test]
+fn a_stream_that_a_proxy_ends_and_that_comes_back_is_not_worth_a_word() {
+    let mut bench = Bench::notes();
+    for _ in 0..100 {
+        bench.engine.handle_stream_byte(bench.now);
+        bench.pass(secs(2));
+        bench.engine.handle_stream_closed(bench.now, None);
+        assert_eq!(bench.engine.link(bench.now), Link::Online);
+        let before = bench.now;
+        while !bench.wait(secs(60)).contains(&Output::OpenStream) {}
+        assert!(bench.now.since(before) <= secs(2), "the waits do not grow");
+        assert_eq!(bench.engine.link(bench.now), Link::Online);
+        bench.engine.handle_stream_opened(bench.now);
+        bench.settle(&[app("notes")]);
+    }
+    // One that does not come back is.
+    bench.engine.handle_stream_byte(bench.now);
+    bench.engine.handle_stream_closed(bench.now, None);
+    while !bench.wait(secs(60)).contains(&Output::OpenStream) {}
+    bench.pass(secs(2));
+    assert_eq!(bench.engine.link(bench.now), Link::Connecting);
+}
+
+#[test]
+fn streams_that_end_as_they_begin_come_ever_more_rarely() {
+    let mut bench = Bench::notes();
+    bench.engine.handle_token(bench.now, secs(100_000));
+    let mut opened = 0;
+    let end = bench.now.after(secs(3_600));
+    while bench.now < end {
+        if bench.wait(secs(60)).contains(&Output::OpenStream) {
+            opened += 1;
+            bench.engine.handle_stream_opened(bench.now);
+            bench.engine.handle_stream_byte(bench.now);
+            bench.engine.handle_stream_closed(bench.now, None);
+        }
+    }
+    assert!((60..200).contains(&opened), "{opened} streams in an hour");
+}
+
+#[test]
 fn waking_up_connects_at_once() {
     let mut bench = Bench::notes();
     bench.engine.handle_resumed(bench.now);
