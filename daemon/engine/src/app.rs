@@ -8,7 +8,7 @@ use tidings_wire::{AppId, ManifestNumber, Position, Seq};
 use crate::backoff::Backoff;
 use crate::book::Book;
 use crate::config::EngineConfig;
-use crate::facts::LaneKey;
+use crate::facts::{LaneKey, Retried};
 use crate::lane::{LaneState, Staged};
 use crate::output::{Alarm, Purpose, RenewCause};
 use crate::plan::PagePlan;
@@ -24,6 +24,49 @@ pub(crate) enum Pull {
     Asked(u64, Purpose),
     /// The answer is being stored.
     Storing(u64),
+    /// What lies in quarantine is tried again: that changes lanes as a page does.
+    Retrying(Retry),
+}
+
+/// Why to try again to open what lies in quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Retry {
+    /// The engine has just started: the last try may have been cut off.
+    Started,
+    /// The chain or the keys have grown.
+    Grown,
+}
+
+/// A refetch that goes on over several pages.
+#[derive(Debug, Clone)]
+pub(crate) struct Refetch {
+    pub(crate) lane: LaneKey,
+    pub(crate) cursor: Vec<u8>,
+    progress: Progress,
+}
+
+/// Whether pages move on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    last: Option<(Position, u32)>,
+    stuck: u8,
+}
+
+impl Progress {
+    /// Notes where a page ended; false once two in a row did not move on.
+    fn moved(&mut self, to: (Position, u32)) -> bool {
+        let rises = self.last.is_none_or(|last| last < to);
+        self.stuck = if rises { 0 } else { self.stuck.saturating_add(1) };
+        self.last = Some(to);
+        self.stuck < 2
+    }
+
+    /// Notes that it begins anew somewhere else, which is no progress.
+    fn restarted(&mut self) -> bool {
+        self.stuck = self.stuck.saturating_add(1);
+        self.last = None;
+        self.stuck < 2
+    }
 }
 
 /// Everything known of one app.
@@ -33,7 +76,7 @@ pub(crate) struct AppSync {
     pub(crate) record: AppRecord,
     pub(crate) lanes: BTreeMap<LaneKey, LaneState>,
     pub(crate) staged: Staged,
-    pub(crate) unplaced: BTreeSet<Position>,
+    pub(crate) unplaced: BTreeMap<Position, u32>,
     pub(crate) book: Book,
 
     pub(crate) pull: Pull,
@@ -46,11 +89,13 @@ pub(crate) struct AppSync {
     pub(crate) wants_account: bool,
     /// The account was read since; go on whatever the answer names.
     pub(crate) account_read: bool,
-    last: Option<(Position, u32)>,
-    stuck: u8,
+    progress: Progress,
     waiting: BTreeMap<LaneKey, Waiting>,
-    /// The refetch that goes on over several pages, and where.
-    pub(crate) refetch: Option<(LaneKey, Vec<u8>)>,
+    pub(crate) refetch: Option<Refetch>,
+    /// What lies in quarantine is to be tried again.
+    pub(crate) retry: Option<Retry>,
+    /// Lanes with blobs in quarantine that may open now, but of which no bytes were kept.
+    lacking: BTreeSet<LaneKey>,
 
     pub(crate) push: Push,
     pub(crate) push_ticket: u64,
@@ -100,6 +145,8 @@ impl AppSync {
         if start.own_n.0 > 0 {
             bare.set(now.after(config.manifest_every));
         }
+        let quarantined =
+            !start.unplaced.is_empty() || start.lanes.values().any(|lane| !lane.gaps.is_empty());
         let mut app = Self {
             app: start.app,
             record: start.record,
@@ -113,10 +160,11 @@ impl AppSync {
             again: false,
             wants_account: false,
             account_read: false,
-            last: None,
-            stuck: 0,
+            progress: Progress::default(),
             waiting: BTreeMap::new(),
             refetch: None,
+            retry: quarantined.then_some(Retry::Started),
+            lacking: BTreeSet::new(),
             push: if start.frozen { Push::Ready } else { Push::Idle },
             push_ticket: 0,
             push_backoff: Backoff::default(),
@@ -157,7 +205,10 @@ impl AppSync {
         if self.due {
             return Some(Purpose::Next);
         }
-        if let Some((lane, _)) = &self.refetch {
+        if let Some(refetch) = &self.refetch {
+            return Some(Purpose::Refetch(refetch.lane));
+        }
+        if let Some(lane) = self.lacking.first() {
             return Some(Purpose::Refetch(*lane));
         }
         let ready = |waiting: &Waiting| waiting.next.is_some_and(|next| next <= now);
@@ -170,7 +221,8 @@ impl AppSync {
         let pull = (self.pull == Pull::Idle && !self.wants_account)
             .then(|| {
                 let refetch = self.waiting.values().filter_map(|waiting| waiting.next).min();
-                let going = self.due || self.refetch.is_some();
+                let lacking = self.retry.is_some() || !self.lacking.is_empty();
+                let going = self.due || lacking || self.refetch.is_some();
                 let due = if going { Some(now) } else { refetch };
                 due.max(due.and(self.pull_backoff.until(now)))
             })
@@ -220,21 +272,28 @@ impl AppSync {
                 if plan.was_reset {
                     self.waiting.clear();
                     self.refetch = None;
-                    self.last = None;
-                    self.moved_on(plan.progress, true);
+                    let goes_on = self.progress.restarted();
+                    self.go_on(goes_on);
                     return Follow::default();
                 }
                 self.book.show(plan.shown);
                 if plan.has_more {
-                    self.moved_on(plan.progress, false);
+                    let goes_on = self.progress.moved(plan.progress);
+                    self.go_on(goes_on);
                     return Follow::default();
                 }
                 self.reached_head(now, own, apps, manifests_came)
             }
             Purpose::Refetch(lane) => {
-                let more = plan.has_more && self.is_short(&lane) && !plan.cursor.is_empty();
-                self.refetch = more.then_some((lane, plan.cursor));
-                if !more {
+                let more = plan.has_more && self.is_lacking(&lane) && !plan.cursor.is_empty();
+                let known = self.refetch.take().filter(|refetch| refetch.lane == lane);
+                let mut progress = known.map(|refetch| refetch.progress).unwrap_or_default();
+                let moves_on = progress.moved(plan.progress);
+                self.stalled |= more && !moves_on;
+                if more && moves_on {
+                    self.refetch = Some(Refetch { lane, cursor: plan.cursor, progress });
+                } else {
+                    self.lacking.remove(&lane);
                     self.tried(now, config, lane);
                     self.note_waiting(now, Some(own));
                 }
@@ -245,15 +304,32 @@ impl AppSync {
     }
 
     /// More follows: pull on while position and part rise; two pages that do not end the loop.
-    fn moved_on(&mut self, progress: (Position, u32), restarted: bool) {
-        let rises = !restarted && self.last.is_none_or(|last| last < progress);
-        self.stuck = if rises { 0 } else { self.stuck.saturating_add(1) };
-        self.last = (!restarted).then_some(progress);
-        self.due = self.stuck < 2;
-        self.stalled = self.stuck >= 2;
+    fn go_on(&mut self, goes_on: bool) {
+        (self.due, self.stalled) = (goes_on, !goes_on);
         if self.stalled {
             // Only a hint, a reconnect or the poll tries again.
-            (self.stuck, self.last, self.again) = (0, None, false);
+            (self.progress, self.again) = (Progress::default(), false);
+        }
+    }
+
+    /// What lay in quarantine was tried again; none if the store did not let it.
+    pub(crate) fn retried(&mut self, retried: Option<Retried>) {
+        // A new incarnation in between tries again by itself.
+        let Pull::Retrying(cause) = self.pull else { return };
+        self.pull = Pull::Idle;
+        self.due |= std::mem::take(&mut self.again);
+        let Some(retried) = retried else {
+            self.retry = self.retry.max(Some(cause));
+            return;
+        };
+        for (lane, seq) in &retried.opened {
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                lane.gaps.remove(seq);
+            }
+        }
+        // Only if something has grown can what is fetched again open.
+        if cause == Retry::Grown || !retried.opened.is_empty() {
+            self.lacking.extend(retried.lacking);
         }
     }
 
@@ -265,7 +341,7 @@ impl AppSync {
         manifests_came: bool,
     ) -> Follow {
         self.due = std::mem::take(&mut self.again);
-        (self.stuck, self.last, self.stalled) = (0, None, false);
+        (self.progress, self.stalled) = (Progress::default(), false);
         self.proved = Some(now);
         let verdict = self.book.judge(own, self.acked_when_asked, &self.record.lost, apps);
         for replica in &verdict.level {
@@ -310,7 +386,14 @@ impl AppSync {
     /// Pulls from the beginning: what is applied stays, and pulling it again changes nothing.
     pub(crate) fn forget_cursor(&mut self) {
         self.record.cursor = None;
-        (self.refetch, self.last) = (None, None);
+        (self.refetch, self.progress) = (None, Progress::default());
+    }
+
+    /// Whether there is more to fetch for a lane: what is missing, or what lies in quarantine
+    /// without its bytes.
+    fn is_lacking(&self, key: &LaneKey) -> bool {
+        let gaps = || self.lanes.get(key).is_some_and(|lane| !lane.gaps.is_empty());
+        self.is_short(key) || self.lacking.contains(key) && gaps()
     }
 
     /// Whether blobs of a lane are missing: something waits behind a hole, or its author states
@@ -318,7 +401,7 @@ impl AppSync {
     fn is_short(&self, key: &LaneKey) -> bool {
         let seq = self.lanes.get(key).map_or(Seq(0), |lane| lane.seq);
         let stated = self.book.stated_head(key.replica, &key.tag);
-        self.staged.first(*key).is_some() || stated.is_some_and(|head| head.seq > seq)
+        self.staged.after(*key, None).is_some() || stated.is_some_and(|head| head.seq > seq)
     }
 
     /// Notes which lanes wait. `own` is none at the start, when only what is staged is sure to.
@@ -391,6 +474,7 @@ impl AppSync {
 
     /// Everything that the server showed is here, and nothing is known to be missing.
     pub(crate) fn is_whole(&self) -> bool {
-        self.record.complete && self.waiting.is_empty() && !self.due && self.pull == Pull::Idle
+        let fetched = self.waiting.is_empty() && self.lacking.is_empty() && self.retry.is_none();
+        self.record.complete && fetched && !self.due && self.pull == Pull::Idle
     }
 }

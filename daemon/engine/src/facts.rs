@@ -151,6 +151,15 @@ pub struct PushAnswer {
     pub chain: ChainVerdict,
 }
 
+/// What came of trying again to open what lies in an app's quarantine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retried {
+    /// Blobs that opened: their rows are applied, and their lanes lack them no longer.
+    pub opened: Vec<(LaneKey, Seq)>,
+    /// Lanes that lack a blob of which no bytes are kept here.
+    pub lacking: BTreeSet<LaneKey>,
+}
+
 /// What a reading of chain, key ring and app list gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountFacts {

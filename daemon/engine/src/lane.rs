@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidings_proof::LaneHead;
 use tidings_wire::{Hash, Position, Seq};
 
-use crate::facts::BlobFact;
+use crate::facts::{BlobFact, LaneKey};
 
 /// How far a lane is known, without gaps but those that are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(crate) enum Place {
 /// Blobs that wait for a missing one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Staged {
-    blobs: BTreeMap<(crate::facts::LaneKey, Seq), (BlobFact, Position)>,
+    blobs: BTreeMap<(LaneKey, Seq), (BlobFact, Position)>,
     bytes: u64,
 }
 
@@ -107,35 +107,29 @@ impl Staged {
         self.bytes = self.bytes.saturating_add(size);
     }
 
-    pub(crate) fn contains(&self, lane: crate::facts::LaneKey, seq: Seq) -> bool {
+    pub(crate) fn contains(&self, lane: LaneKey, seq: Seq) -> bool {
         self.blobs.contains_key(&(lane, seq))
     }
 
-    pub(crate) fn find(
-        &self,
-        lane: crate::facts::LaneKey,
-        seq: Seq,
-    ) -> Option<&(BlobFact, Position)> {
+    pub(crate) fn find(&self, lane: LaneKey, seq: Seq) -> Option<&(BlobFact, Position)> {
         self.blobs.get(&(lane, seq))
     }
 
-    pub(crate) fn remove(&mut self, lane: crate::facts::LaneKey, seq: Seq) {
+    pub(crate) fn remove(&mut self, lane: LaneKey, seq: Seq) {
         if let Some((blob, _)) = self.blobs.remove(&(lane, seq)) {
             self.bytes = self.bytes.saturating_sub(blob.size);
         }
     }
 
     /// The lanes that something waits in.
-    pub(crate) fn lanes(&self) -> BTreeSet<crate::facts::LaneKey> {
+    pub(crate) fn lanes(&self) -> BTreeSet<LaneKey> {
         self.blobs.keys().map(|(lane, _)| *lane).collect()
     }
 
-    /// The first number that waits in a lane.
-    pub(crate) fn first(&self, lane: crate::facts::LaneKey) -> Option<Seq> {
-        self.blobs
-            .range((lane, Seq(0))..)
-            .next()
-            .filter(|((at, _), _)| *at == lane)
-            .map(|(k, _)| k.1)
+    /// The first number that waits in a lane, after one if that is given.
+    pub(crate) fn after(&self, lane: LaneKey, seq: Option<Seq>) -> Option<Seq> {
+        let from = seq.map_or(Some(Seq(0)), |seq| seq.0.checked_add(1).map(Seq))?;
+        let mut waiting = self.blobs.range((lane, from)..=(lane, Seq(u64::MAX)));
+        waiting.next().map(|((_, seq), _)| *seq)
     }
 }

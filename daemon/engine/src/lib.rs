@@ -28,7 +28,7 @@ pub use config::EngineConfig;
 pub use engine::{Engine, Link, Testimony};
 pub use facts::{
     AccountFacts, Arrived, BlobFact, ChainVerdict, EntryFact, LaneKey, ManifestFact, PageFacts,
-    PushAnswer, Unreadable,
+    PushAnswer, Retried, Unreadable,
 };
 pub use failure::{Failure, PushFailure};
 pub use lane::LaneState;

@@ -35,8 +35,9 @@ pub enum Output {
         /// Queue every row of every app again: the server lost some.
         refill: bool,
     },
-    /// Try again to open what lies in quarantine.
-    RetryQuarantine,
+    /// Try again to open what lies in the app's quarantine; then
+    /// [`crate::Engine::handle_retried`]. Nothing of the app is pulled meanwhile.
+    RetryQuarantine(AppId),
     /// Alarms came or went; [`crate::Engine::alarms`] has them all.
     Alarms,
 }

@@ -32,9 +32,12 @@ pub(crate) fn judge(
         }
     }
     judge.manifests(facts);
-    if purpose == Purpose::Next && !facts.has_more {
-        judge.explain_ends();
+    match purpose {
+        Purpose::Next if !facts.has_more => judge.explain_ends(),
+        Purpose::Next => {}
+        Purpose::Refetch(lane) => judge.release(lane),
     }
+    judge.keep_waiting();
     let mut plan = judge.plan;
     if purpose == Purpose::Next {
         plan.record.generation = Some(facts.generation);
@@ -93,6 +96,7 @@ fn empty_plan(app: &AppSync, purpose: Purpose, facts: &PageFacts) -> PagePlan {
         stage: Vec::new(),
         unstage: Vec::new(),
         quarantine: Vec::new(),
+        quarantine_staged: BTreeSet::new(),
         settled: Vec::new(),
         explained: Vec::new(),
         lanes: BTreeMap::new(),
@@ -116,6 +120,17 @@ fn empty_plan(app: &AppSync, purpose: Purpose, facts: &PageFacts) -> PagePlan {
 /// Most places that are remembered to explain holes: a server must not fill memory with rubbish.
 const MOST_UNPLACED: usize = 100_000;
 
+/// What became of a blob that waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// It is the next of its lane, or fills a gap.
+    Taken,
+    /// It is of another history.
+    Forked,
+    /// Its number came otherwise.
+    Known,
+}
+
 /// A page in the course of being judged.
 struct Judge<'a> {
     app: &'a AppSync,
@@ -124,13 +139,16 @@ struct Judge<'a> {
     staged_limit: u64,
     /// Blobs of this page that wait, by lane and number.
     waiting: BTreeMap<(LaneKey, Seq), (usize, BlobFact, Position)>,
+    /// Up to which number staged blobs were taken, by lane.
+    released: BTreeMap<LaneKey, Seq>,
     plan: PagePlan,
 }
 
 impl<'a> Judge<'a> {
     fn new(app: &'a AppSync, own: Replica, staged_limit: u64, plan: PagePlan) -> Self {
         let staged_bytes = app.staged.bytes();
-        Self { app, own, staged_bytes, staged_limit, waiting: BTreeMap::new(), plan }
+        let (waiting, released) = (BTreeMap::new(), BTreeMap::new());
+        Self { app, own, staged_bytes, staged_limit, waiting, released, plan }
     }
 
     fn lane(&self, key: LaneKey) -> LaneState {
@@ -167,8 +185,7 @@ impl<'a> Judge<'a> {
             Place::Ahead => self.stage(index, blob, position),
             Place::Fork => {
                 self.plan.quarantine.push(index);
-                let (app, replica) = (self.app.app.clone(), blob.lane.replica);
-                self.plan.alarms.insert(Alarm::Fork { app, replica });
+                self.fork(blob.lane.replica);
             }
         }
     }
@@ -208,14 +225,18 @@ impl<'a> Judge<'a> {
         let hole = seq.0.saturating_sub(lane.seq.0).saturating_sub(1);
         // Positions are the server's word: they may run back, and such a range would be none.
         let from = lane.position.min(position);
-        let between = self.plan.unplaced.range(from..=position).copied();
+        let between = self.plan.unplaced.range(from..=position);
+        let each = between.flat_map(|(at, count)| (0..*count).map(|_| *at));
         let needed = usize::try_from(hole).unwrap_or(usize::MAX);
-        let found: Vec<Position> = between.take(needed).collect();
+        let found: Vec<Position> = each.take(needed).collect();
         if found.len() < needed {
             return false;
         }
         for position in &found {
-            self.plan.unplaced.remove(position);
+            let left = self.plan.unplaced.remove(position).unwrap_or(0).saturating_sub(1);
+            if left > 0 {
+                self.plan.unplaced.insert(*position, left);
+            }
         }
         self.plan.explained.extend(found);
         lane.jump(Seq(seq.0.saturating_sub(1)), Some(prev));
@@ -223,35 +244,66 @@ impl<'a> Judge<'a> {
         true
     }
 
-    /// Takes what waited for the blob that just came.
+    /// Takes what waited for the blob that just came; what turns out to be of another history, or
+    /// was overtaken, waits no longer.
     fn release(&mut self, key: LaneKey) {
-        loop {
+        while let Some(seq) = self.next_waiting(key) {
             let mut lane = self.lane(key);
-            let Some(next) = lane.seq.0.checked_add(1).map(Seq) else { return };
-            if let Some((index, blob, position)) = self.waiting.remove(&(key, next)) {
-                if lane.place(&blob) != Place::Next {
-                    return;
-                }
+            if let Some((index, blob, position)) = self.waiting.remove(&(key, seq)) {
                 self.staged_bytes = self.staged_bytes.saturating_sub(blob.size);
-                self.take(index, &blob, position);
-                lane.advance(&blob, position);
-            } else if let Some((blob, position)) = self.app.staged.find(key, next) {
-                if lane.place(blob) != Place::Next {
-                    return;
+                match self.move_on(&mut lane, &blob, position) {
+                    Moved::Taken => self.take(index, &blob, position),
+                    Moved::Forked => self.plan.quarantine.push(index),
+                    Moved::Known => {}
                 }
+            } else if let Some((blob, position)) = self.app.staged.find(key, seq).cloned() {
                 self.staged_bytes = self.staged_bytes.saturating_sub(blob.size);
-                // A staged blob that does not open keeps its staged bytes and leaves a gap.
-                if blob.opens {
-                    self.plan.apply.push((*position, Source::Staged(key, next)));
-                    self.plan.others = true;
+                self.released.insert(key, seq);
+                self.plan.unstage.push((key, seq));
+                match self.move_on(&mut lane, &blob, position) {
+                    Moved::Taken if blob.opens => {
+                        self.plan.apply.push((position, Source::Staged(key, seq)));
+                        self.plan.others = true;
+                    }
+                    Moved::Taken | Moved::Forked => {
+                        self.plan.quarantine_staged.insert((key, seq));
+                    }
+                    Moved::Known => {}
                 }
-                self.plan.unstage.push((key, next));
-                lane.advance(blob, *position);
-            } else {
-                return;
             }
             self.plan.lanes.insert(key, lane);
         }
+    }
+
+    /// The first number that waits in a lane and need not wait any longer.
+    fn next_waiting(&self, key: LaneKey) -> Option<Seq> {
+        let next = Seq(self.lane(key).seq.0.saturating_add(1));
+        let here = self.waiting.range((key, Seq(0))..=(key, next)).map(|((_, seq), _)| *seq).next();
+        let released = self.released.get(&key).copied();
+        let staged = self.app.staged.after(key, released).filter(|seq| *seq <= next);
+        [here, staged].into_iter().flatten().min()
+    }
+
+    /// Moves a lane over a blob that waited.
+    fn move_on(&mut self, lane: &mut LaneState, blob: &BlobFact, position: Position) -> Moved {
+        match lane.place(blob) {
+            Place::Next => lane.advance(blob, position),
+            Place::Gap if blob.opens => {
+                lane.gaps.remove(&blob.seq);
+                self.plan.settled.push((blob.lane, blob.seq));
+            }
+            Place::Fork => {
+                self.fork(blob.lane.replica);
+                return Moved::Forked;
+            }
+            Place::Gap | Place::Known | Place::Ahead => return Moved::Known,
+        }
+        Moved::Taken
+    }
+
+    fn fork(&mut self, replica: Replica) {
+        let app = self.app.app.clone();
+        self.plan.alarms.insert(Alarm::Fork { app, replica });
     }
 
     /// Moves lanes to the end that their author states where damaged entries explain all that is
@@ -277,7 +329,8 @@ impl<'a> Judge<'a> {
         // Pulled again after a reset, the same damaged entry counts once.
         if self.plan.purpose == Purpose::Next && position > self.app.record.reached {
             if self.plan.unplaced.len() < MOST_UNPLACED {
-                self.plan.unplaced.insert(position);
+                let count = self.plan.unplaced.entry(position).or_insert(0_u32);
+                *count = count.saturating_add(1);
             }
             self.plan.quarantine.push(index);
         }
@@ -297,12 +350,13 @@ impl<'a> Judge<'a> {
                     self.plan.durable = true;
                 }
                 Acceptance::Known => {}
-                Acceptance::Fork => {
-                    let (app, replica) = (self.app.app.clone(), fact.replica());
-                    self.plan.alarms.insert(Alarm::Fork { app, replica });
-                }
+                Acceptance::Fork => self.fork(fact.replica()),
             }
         }
+    }
+
+    /// What still waits at the end of the page is kept for a later one.
+    fn keep_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         for (index, blob, position) in waiting.into_values() {
             self.plan.stage.push(index);

@@ -21,10 +21,13 @@ pub struct PagePlan {
     pub apply: Vec<(Position, Source)>,
     /// Entries (by index) to keep until the blob before them comes.
     pub stage: Vec<usize>,
-    /// Staged blobs that are settled and can go once applied.
+    /// Staged blobs that wait no longer: applied, put into quarantine, or come otherwise.
     pub unstage: Vec<(LaneKey, Seq)>,
     /// Entries (by index) to put into quarantine: bytes kept, counted, shown.
     pub quarantine: Vec<usize>,
+    /// Staged blobs that leave the waiting room for the quarantine: they do not open, or are of
+    /// another history.
+    pub quarantine_staged: BTreeSet<(LaneKey, Seq)>,
     /// Numbers that came whole after all: their quarantined bytes can go.
     pub settled: Vec<(LaneKey, Seq)>,
     /// Positions of quarantined entries that now explain a hole.
@@ -40,7 +43,7 @@ pub struct PagePlan {
     /// Blobs of others came.
     pub others: bool,
     pub(crate) staged: Vec<(BlobFact, Position)>,
-    pub(crate) unplaced: BTreeSet<Position>,
+    pub(crate) unplaced: BTreeMap<Position, u32>,
     pub(crate) accepted: Vec<ManifestFact>,
     /// The newest manifest that came with the signature of this very replica.
     pub(crate) own_signed: tidings_wire::ManifestNumber,

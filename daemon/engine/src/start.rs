@@ -60,8 +60,8 @@ pub struct AppStart {
     pub lanes: BTreeMap<LaneKey, LaneState>,
     /// What waits.
     pub staged: Vec<StagedFact>,
-    /// Positions of quarantined entries that explain no hole yet.
-    pub unplaced: BTreeSet<Position>,
+    /// How many quarantined entries there are that explain no hole yet, by position.
+    pub unplaced: BTreeMap<Position, u32>,
     /// The newest accepted manifest of each other replica.
     pub manifests: Vec<ManifestFact>,
     /// What a linked device said, when this one was linked, that the server must show at least.
@@ -84,7 +84,7 @@ impl AppStart {
             record: AppRecord::default(),
             lanes: BTreeMap::new(),
             staged: Vec::new(),
-            unplaced: BTreeSet::new(),
+            unplaced: BTreeMap::new(),
             manifests: Vec::new(),
             floors: BTreeMap::new(),
             own_n: ManifestNumber(0),

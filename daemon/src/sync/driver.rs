@@ -298,9 +298,9 @@ impl Session {
                 let failed = Event::RenewFailed(cause, refill);
                 self.spawn(tasks::renew(shared, cause, refill), failed);
             }
-            Output::RetryQuarantine => {
-                let apps = self.engine.apps().into_iter().collect();
-                self.spawn(tasks::retry_quarantine(shared, apps), Event::Nothing);
+            Output::RetryQuarantine(app) => {
+                let failed = Event::Retried(app.clone(), None);
+                self.spawn(tasks::retry_quarantine(shared, app), failed);
             }
             Output::Alarms => shared.report_alarms(self.engine.alarms()),
         }
@@ -351,12 +351,10 @@ impl Session {
                 self.engine.handle_push_failed(now, &app, ticket, failure);
             }
             Event::Renewed(start) => self.engine.handle_renewed(now, *start),
-            // Read before a new incarnation was taken, it tells of a life that is over.
-            Event::Reread(start) if start.own != self.engine.own() => {}
-            Event::Reread(start) => self.engine.handle_renewed(now, *start),
             Event::RenewFailed(cause, refill) => {
                 self.engine.handle_renew_failed(now, cause, refill);
             }
+            Event::Retried(app, retried) => self.engine.handle_retried(now, &app, retried),
             Event::Nothing => {}
         }
     }

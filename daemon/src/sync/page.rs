@@ -67,10 +67,18 @@ pub fn chain_verdict(unlocked: &Unlocked, head: ChainHead) -> ChainVerdict {
 pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> OpenedPage {
     let mut entries = Vec::with_capacity(response.entries.len());
     let mut facts = Vec::with_capacity(response.entries.len());
-    let mut at = QuarantineKey { position: Position(0), index: 0 };
+    let mut damaged = BTreeMap::new();
     for Entry { position, item, .. } in response.entries {
-        let again = at.position == position && !entries.is_empty();
-        at = QuarantineKey { position, index: if again { at.index.saturating_add(1) } else { 0 } };
+        let at = match &item {
+            Item::Blob(bytes) | Item::Run(bytes) | Item::Part(_, bytes) => {
+                QuarantineKey::of(position, bytes)
+            }
+            Item::Damaged => {
+                let count = damaged.entry(position).or_insert(0_u32);
+                *count = count.saturating_add(1);
+                QuarantineKey::damaged(position, *count)
+            }
+        };
         let (arrived, entry) = open_entry(unlocked, app, at, item);
         facts.push(EntryFact { position, arrived });
         entries.push(entry);
@@ -155,7 +163,7 @@ pub fn staged_fact(
     app: &AppId,
     blob: &StagedBlob,
 ) -> Option<tidings_engine::StagedFact> {
-    let at = QuarantineKey { position: blob.position, index: 0 };
+    let at = QuarantineKey::of(blob.position, &blob.bytes);
     match open_entry(unlocked, app, at, Item::Blob(blob.bytes.clone())) {
         (Arrived::Blob(fact), _) => {
             Some(tidings_engine::StagedFact { blob: fact, position: blob.position })
@@ -208,10 +216,11 @@ pub async fn store_page(
         }
     }
     let pushes = pushes.into_iter().map(|(_, push)| push).collect();
-
     let mut take = |index: &usize| entries.get_mut(*index).and_then(Option::take);
     let quarantined: Vec<OpenedEntry> = plan.quarantine.iter().filter_map(&mut take).collect();
     let staged: Vec<OpenedEntry> = plan.stage.iter().filter_map(&mut take).collect();
+    // Sealed bytes of what is applied would only lie beside its rows.
+    drop(entries);
     let accepted: Vec<(ReplicaId, Vec<u8>)> =
         plan.manifests.iter().filter_map(|index| manifests.get(*index).cloned()).collect();
     let durability = if plan.durable { Durability::Synced } else { Durability::Relaxed };
@@ -319,8 +328,7 @@ fn settle_quarantine(txn: &mut Txn<'_>, app: &AppId, plan: &PagePlan) -> Result<
     Ok(())
 }
 
-/// Takes staged blobs away; those that were not applied, because they do not open, go into
-/// quarantine.
+/// Takes staged blobs away; some go into quarantine.
 fn unstage(
     txn: &mut Txn<'_>,
     app: &AppId,
@@ -329,11 +337,10 @@ fn unstage(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     for (lane, seq) in &plan.unstage {
-        let applied = plan.apply.iter().any(|(_, source)| *source == Source::Staged(*lane, *seq));
-        if !applied && let Some(blob) = waiting.get(&(*lane, *seq)) {
-            // Far above the numbers that entries of a page get, so that none is overwritten.
-            let index = u32::try_from(seq.0 & 0x7fff_ffff).unwrap_or(0) | 0x8000_0000;
-            let at = QuarantineKey { position: blob.position, index };
+        if plan.quarantine_staged.contains(&(*lane, *seq))
+            && let Some(blob) = waiting.get(&(*lane, *seq))
+        {
+            let at = QuarantineKey::of(blob.position, &blob.bytes);
             let bytes = Some(blob.bytes.to_vec());
             let entry = OpenedEntry { at, bytes, place: Some((*lane, *seq)), body: None };
             put_quarantine(txn, app, entry, now_ms)?;

@@ -1,12 +1,16 @@
 //! Trying again to open what lies in quarantine, after the chain or the keys have grown.
 
-use tidings_engine::{LaneKey, LaneState};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidings_engine::{LaneKey, LaneState, Retried};
+use tidings_proof::Replica as ReplicaId;
 use tidings_wire::{AppId, Seq};
 
 use super::page::deltas;
-use super::records::{self, QuarantineKey, Quarantined};
+use super::records::{self, QuarantineKey};
 use crate::replica::{RemotePush, Replica};
-use crate::store::{CommitError, Durability, StoreError};
+use crate::store::{CommitError, Durability, Reader, StoreError, Txn};
 use crate::vault::{OpenedBlob, Unlocked};
 
 /// How much lies in quarantine of each app.
@@ -18,48 +22,71 @@ pub(super) async fn count(replica: &Replica, app: &AppId) -> Result<u64, StoreEr
     replica.read(move |source| Ok(records::quarantine_total(source, &app)?.entries)).await
 }
 
-/// Opens what can be opened now; true if anything could.
+/// Opens what can be opened now.
 ///
 /// What had no place in a lane keeps its share in explaining a hole, so that a blob is applied and
 /// taken out of quarantine only where its lane knows its number as missing.
 ///
 /// # Errors
-/// The store.
+/// The store; what was opened until then stays so.
 pub(super) async fn retry(
     replica: &Replica,
-    unlocked: &Unlocked,
+    unlocked: Arc<Unlocked>,
     app: &AppId,
-) -> Result<bool, CommitError<StoreError>> {
+) -> Result<Retried, CommitError<StoreError>> {
     let name = app.clone();
     let entries = replica.read(move |source| records::quarantine(source, &name)).await?;
-    let mut any = false;
-    for (at, entry) in entries {
-        if let Some(opened) = open(unlocked, app, &entry) {
-            any |= apply(replica, app, at, opened).await?;
-        }
+    let name = app.clone();
+    let open = move || {
+        let opened = entries.into_iter().filter_map(|(at, entry)| {
+            let bytes = entry.bytes?;
+            Some((at, unlocked.open(&name, &bytes).ok()?))
+        });
+        opened.collect::<Vec<_>>()
+    };
+    let opens = tokio::task::spawn_blocking(open).await;
+    let opens = opens.map_err(|error| CommitError::Panicked(error.to_string()))?;
+    let mut opened = Vec::new();
+    for (at, blob) in opens {
+        opened.extend(apply(replica, app, at, blob).await?);
     }
-    Ok(any)
+    let name = app.clone();
+    let lacking = replica.read(move |source| lacking(source, &name)).await?;
+    Ok(Retried { opened, lacking })
 }
 
-fn open(unlocked: &Unlocked, app: &AppId, entry: &Quarantined) -> Option<OpenedBlob> {
-    unlocked.open(app, entry.bytes.as_ref()?).ok()
+/// Lanes with a gap of which no bytes are kept: too much lay in quarantine already, or what came
+/// was not even signed by its author.
+fn lacking(source: &impl Reader, app: &AppId) -> Result<BTreeSet<LaneKey>, StoreError> {
+    let entries = records::quarantine(source, app)?;
+    let kept = entries.into_values().filter(|entry| entry.bytes.is_some());
+    let kept: BTreeSet<(LaneKey, Seq)> = kept
+        .filter_map(|entry| {
+            let (device, incarnation, tag, seq) = entry.place?;
+            Some((LaneKey { replica: ReplicaId { device, incarnation }, tag }, seq))
+        })
+        .collect();
+    let lanes = records::lanes(source, app)?.into_iter();
+    let lacks = |lane, state: LaneState| state.gaps.iter().any(|seq| !kept.contains(&(lane, *seq)));
+    Ok(lanes.filter_map(|(lane, state)| lacks(lane, state).then_some(lane)).collect())
 }
 
+/// Applies a blob that opens now; none if its lane does not lack it.
 async fn apply(
     replica: &Replica,
     app: &AppId,
     at: QuarantineKey,
     opened: OpenedBlob,
-) -> Result<bool, CommitError<StoreError>> {
+) -> Result<Option<(LaneKey, Seq)>, CommitError<StoreError>> {
     let header = &opened.header;
     let lane = LaneKey { replica: header.lane.replica, tag: header.lane.tag };
     let seq = header.seq;
     if !is_missing(replica, app, lane, seq).await? {
-        return Ok(false);
+        return Ok(None);
     }
     let push = RemotePush { deltas: deltas(opened.body).collect(), bulk: false };
     let name = app.clone();
-    let also = move |txn: &mut crate::store::Txn<'_>| {
+    let also = move |txn: &mut Txn<'_>| {
         let mut lanes = records::lanes(txn, &name)?;
         if let Some(state) = lanes.get_mut(&lane) {
             state.gaps.remove(&seq);
@@ -68,7 +95,7 @@ async fn apply(
         records::delete_quarantine(txn, &name, at)
     };
     replica.apply(app, vec![push], Durability::Synced, also).await?;
-    Ok(true)
+    Ok(Some((lane, seq)))
 }
 
 async fn is_missing(

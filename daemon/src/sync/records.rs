@@ -298,12 +298,31 @@ pub struct Quarantined {
 }
 
 /// Where an entry lies in quarantine: its position, and which of those at that position.
+///
+/// The same entry has the same key however it was pulled, whatever else came with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuarantineKey {
     /// Where it stands on the server.
     pub position: Position,
-    /// Which of the entries at that position.
+    /// Which of the entries at that position: named by its bytes, or counted.
     pub index: u32,
+}
+
+/// Set in the index of an entry that is named by its bytes.
+const BY_BYTES: u32 = 1 << 31;
+
+impl QuarantineKey {
+    /// Of an entry that has bytes.
+    pub fn of(position: Position, bytes: &[u8]) -> Self {
+        let hash = blake3::hash(bytes);
+        let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        Self { position, index: u32::from_be_bytes(first) | BY_BYTES }
+    }
+
+    /// Of an entry that the server itself could not read, the `count`th of those at its position.
+    pub fn damaged(position: Position, count: u32) -> Self {
+        Self { position, index: count & !BY_BYTES }
+    }
 }
 
 fn quarantine_key(app: &AppId, at: QuarantineKey) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Restoring the engine from what is stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_engine::{AppStart, EngineStart, ManifestFact};
 use tidings_proof::SignedManifest;
@@ -40,11 +40,12 @@ fn read_app(
 ) -> Result<AppStart, StoreError> {
     let own = records::own(source, &app, incarnation)?;
     let quarantine = records::quarantine(source, &app)?;
-    let unplaced = quarantine
-        .iter()
-        .filter(|(_, entry)| entry.place.is_none() && !entry.explained)
-        .map(|(at, _)| at.position)
-        .collect();
+    let mut unplaced = BTreeMap::new();
+    let explains = quarantine.iter().filter(|(_, entry)| entry.place.is_none() && !entry.explained);
+    for (at, _) in explains {
+        let count = unplaced.entry(at.position).or_insert(0_u32);
+        *count = count.saturating_add(1);
+    }
     let staged = records::staged_blobs(source, &app)?;
     let manifests = records::manifests(source, &app)?;
     let manifests = manifests.values().filter_map(|bytes| {

@@ -8,7 +8,7 @@ use tidings_client::remote::{ClientError, PullFilter, Replica as Puller, SyncCli
 use tidings_crypto::answer_challenge;
 use tidings_engine::{
     AccountFacts, ChainVerdict, EngineStart, Failure, PagePlan, PullOrder, PushAnswer, PushFailure,
-    RenewCause, Testimony,
+    RenewCause, Retried, Testimony,
 };
 use tidings_proof::signin::Challenge;
 use tidings_proof::{Relation, Signature};
@@ -55,8 +55,8 @@ pub(super) enum Event {
     },
     Renewed(Box<EngineStart>),
     RenewFailed(RenewCause, bool),
-    /// Something left the quarantine, so that the engine starts anew from what is stored.
-    Reread(Box<EngineStart>),
+    /// What lies in an app's quarantine was tried again; none if it could not be.
+    Retried(AppId, Option<Retried>),
     /// Nothing came of it.
     Nothing,
 }
@@ -438,21 +438,26 @@ pub(super) async fn renew(shared: Arc<Shared>, cause: RenewCause, refill: bool) 
     }
 }
 
-/// Opens what can be opened now of what lies in quarantine.
-pub(super) async fn retry_quarantine(shared: Arc<Shared>, apps: Vec<AppId>) -> Event {
-    let Some(unlocked) = shared.vault.unlocked() else { return Event::Nothing };
-    let mut any = false;
-    for app in apps {
-        match quarantine::retry(&shared.replica, &unlocked, &app).await {
-            Ok(some) => any |= some,
-            Err(error) => tracing::warn!(%app, %error, "the quarantine could not be tried again"),
+/// Opens what can be opened now of what lies in an app's quarantine.
+pub(super) async fn retry_quarantine(shared: Arc<Shared>, app: AppId) -> Event {
+    let Some(unlocked) = shared.vault.unlocked() else { return Event::Retried(app, None) };
+    let retried = quarantine::retry(&shared.replica, unlocked, &app).await;
+    let counted = match retried {
+        Ok(retried) => {
+            let counted = quarantine::count(&shared.replica, &app).await;
+            counted.map(|count| (retried, count)).map_err(CommitError::Store)
         }
-    }
-    match any {
-        true => read_start(&shared, unlocked)
-            .await
-            .map_or(Event::Nothing, |start| Event::Reread(Box::new(start))),
-        false => Event::Nothing,
+        Err(error) => Err(error),
+    };
+    match counted {
+        Ok((retried, count)) => {
+            shared.report_quarantine(&app, count);
+            Event::Retried(app, Some(retried))
+        }
+        Err(error) => {
+            tracing::warn!(%app, %error, "the quarantine could not be tried again");
+            Event::Retried(app, None)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Engine, wait_asked};
-use crate::app::AppSync;
+use crate::app::{AppSync, Retry};
 use crate::facts::{AccountFacts, ChainVerdict};
 use crate::failure::Failure;
 use crate::output::{Alarm, Output};
@@ -59,13 +59,13 @@ impl Engine {
                 app.account_read = true;
             }
             app.confirm_missing(&self.account.apps);
+            if facts.changed {
+                app.retry = Some(Retry::Grown);
+            }
             if app.push == Push::Stale {
                 app.push = Push::Resigning;
                 self.outputs.push_back(Output::Resign(app.app.clone()));
             }
-        }
-        if facts.changed {
-            self.outputs.push_back(Output::RetryQuarantine);
         }
         self.pump(now);
     }

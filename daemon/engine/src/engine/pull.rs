@@ -6,7 +6,7 @@ use tidings_wire::AppId;
 
 use super::{Engine, instant, wait_asked};
 use crate::app::{Follow, Pull};
-use crate::facts::{ChainVerdict, PageFacts};
+use crate::facts::{ChainVerdict, PageFacts, Retried};
 use crate::failure::Failure;
 use crate::output::{Alarm, PullOrder, Purpose, RenewCause};
 use crate::page;
@@ -88,6 +88,17 @@ impl Engine {
         self.pump(now);
     }
 
+    /// What lies in an app's quarantine was tried again; none if it could not be.
+    pub fn handle_retried(&mut self, now: Time, app: &AppId, retried: Option<Retried>) {
+        if let Some(app) = self.apps.get_mut(app) {
+            if retried.is_none() {
+                app.pull_backoff.fail(now, &self.config, &mut self.jitter, None);
+            }
+            app.retried(retried);
+        }
+        self.pump(now);
+    }
+
     /// A pull failed, or its page could not be stored.
     pub fn handle_pull_failed(&mut self, now: Time, order: &PullOrder, failure: Failure) {
         self.freed();
@@ -95,7 +106,7 @@ impl Engine {
         if let Some(app) = self.apps.get_mut(&order.app) {
             let current = match app.pull {
                 Pull::Asked(ticket, _) | Pull::Storing(ticket) => ticket == order.ticket,
-                Pull::Idle => false,
+                Pull::Idle | Pull::Retrying(_) => false,
             };
             if current {
                 app.pull = Pull::Idle;

@@ -66,10 +66,17 @@ impl Engine {
     }
 
     pub(super) fn serve_pull(&mut self, now: Time, name: &AppId) {
+        let Some(app) = self.apps.get_mut(name) else { return };
+        if app.pull == Pull::Idle
+            && app.pull_backoff.ready(now)
+            && let Some(cause) = app.retry.take()
+        {
+            app.pull = Pull::Retrying(cause);
+            self.outputs.push_back(Output::RetryQuarantine(name.clone()));
+        }
         if self.in_flight >= self.config.parallel {
             return;
         }
-        let Some(app) = self.apps.get_mut(name) else { return };
         let Some(purpose) = app.next_pull(now) else { return };
         self.tickets = self.tickets.wrapping_add(1);
         let (cursor, tags) = match purpose {
@@ -78,7 +85,7 @@ impl Engine {
                 (app.record.cursor.clone(), Vec::new())
             }
             Purpose::Refetch(lane) => {
-                (app.refetch.as_ref().map(|(_, cursor)| cursor.clone()), vec![lane.tag])
+                (app.refetch.as_ref().map(|refetch| refetch.cursor.clone()), vec![lane.tag])
             }
         };
         app.pull = Pull::Asked(self.tickets, purpose);

@@ -87,12 +87,12 @@ impl Engine {
             self.renew_backoff.clear();
             app.left(outbox);
             app.bare.set(now.after(self.config.manifest_every));
-            if let Some(mark) = answer.manifest {
-                if mark.n > app.book.own_n {
-                    // Another copy of this replica signed it, if the server can show it.
-                    app.want_pull();
-                }
-                app.book.own_acked = app.book.own_acked.max(mark.n.min(app.book.own_n));
+            // It says that it took this one: it must show it from now on, whichever it names here.
+            app.book.own_acked = app.book.own_n;
+            if answer.manifest.is_none_or(|mark| mark.n != app.book.own_n) {
+                // A newer one is of a copy of this replica, if the server can show it; with an
+                // older one it did not take ours.
+                app.want_pull();
             }
             if app.record.generation.is_some_and(|known| known != answer.generation) {
                 app.want_pull();

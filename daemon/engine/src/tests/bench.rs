@@ -161,6 +161,10 @@ impl Bench {
                 match order {
                     Output::ReadAccount => self.account(apps),
                     Output::Pull(order) => self.answer(&order, &page(Vec::new())),
+                    Output::RetryQuarantine(app) => {
+                        let nothing = Some(Retried::default());
+                        self.engine.handle_retried(self.now, &app, nothing);
+                    }
                     Output::OpenStream | Output::Alarms => {}
                     other => panic!("not expected while settling: {other:?}"),
                 }

@@ -146,6 +146,91 @@ fn an_own_manifest_that_we_never_signed_means_a_copy() {
 }
 
 #[test]
+fn a_newer_own_manifest_that_an_answer_to_a_push_only_names_is_asked_for() {
+    let mut bench = Bench::notes();
+    let ticket = pushed(&mut bench, 1);
+    let mark = ManifestMark { n: ManifestNumber(9), hash: Hash::ZERO };
+    bench.engine.handle_pushed(bench.now, &app("notes"), ticket, answer(Some(mark)), false);
+    let order = bench.pull();
+    assert_eq!(order.known.first().unwrap().n, ManifestNumber(1), "it is to be shown");
+    // The server does not: no reason to begin anew, and no word of its own is believed later.
+    let mut facts = page(Vec::new());
+    facts.heads.push(head_of(&manifest(OWN, 9, &[])));
+    bench.answer(&order, &facts);
+    assert_eq!(bench.alarms(), ["withheld"]);
+    assert!(renewals(&mut bench).is_empty());
+    let own = page_with(Vec::new(), vec![manifest(OWN, 1, &[])]);
+    bench.pulled(&own);
+    assert!(bench.alarms().is_empty(), "it never said that it took more than the first");
+    // It does: a copy of this replica signed it.
+    let mut facts = page_with(Vec::new(), vec![manifest(OWN, 9, &[])]);
+    facts.has_more = true;
+    facts.cursor = vec![1];
+    bench.pulled(&facts);
+    facts.manifests.clear();
+    facts.has_more = false;
+    let order = bench.pull();
+    bench.answer(&order, &facts);
+    let copied = Output::NewIncarnation { cause: RenewCause::Copied, refill: false };
+    assert_eq!(renewals(&mut bench), [copied]);
+}
+
+#[test]
+fn a_copy_is_proved_by_a_page_for_one_lane_as_well() {
+    let mut bench = Bench::notes();
+    let lane = lane(other(2), 1);
+    bench.pulled(&page(vec![entry(1, blob(lane, 1)), entry(3, blob(lane, 3))]));
+    let order = bench.pull();
+    assert_eq!(order.purpose, Purpose::Refetch(lane));
+    bench.answer(&order, &page_with(vec![entry(2, blob(lane, 2))], vec![manifest(OWN, 9, &[])]));
+    assert!(renewals(&mut bench).is_empty(), "judged at the head");
+    bench.pulled(&page(Vec::new()));
+    let copied = Output::NewIncarnation { cause: RenewCause::Copied, refill: false };
+    assert_eq!(renewals(&mut bench), [copied]);
+}
+
+#[test]
+fn an_own_manifest_that_we_signed_is_no_copy() {
+    let mut bench = Bench::notes();
+    let ticket = pushed(&mut bench, 4);
+    let mark = ManifestMark { n: ManifestNumber(4), hash: Hash::ZERO };
+    bench.engine.handle_pushed(bench.now, &app("notes"), ticket, answer(Some(mark)), false);
+    bench.pulled(&page_with(Vec::new(), vec![manifest(OWN, 4, &[])]));
+    bench.pulled(&page_with(Vec::new(), vec![manifest(OWN, 4, &[])]));
+    assert!(bench.alarms().is_empty());
+    assert!(renewals(&mut bench).is_empty());
+}
+
+#[test]
+fn a_push_that_was_taken_must_be_shown_whichever_manifest_the_answer_named() {
+    for named in [None, Some(3), Some(9)] {
+        let mut bench = Bench::notes();
+        let ticket = pushed(&mut bench, 4);
+        let mark = named.map(|n| ManifestMark { n: ManifestNumber(n), hash: Hash::ZERO });
+        bench.engine.handle_pushed(bench.now, &app("notes"), ticket, answer(mark), false);
+        // It is looked at once what became of it.
+        let order = bench.pull();
+        bench.answer(&order, &page_with(Vec::new(), vec![manifest(OWN, 3, &[])]));
+        assert_eq!(bench.alarms(), ["rollback"], "{named:?}");
+        let dropped = Output::NewIncarnation { cause: RenewCause::Dropped, refill: true };
+        assert_eq!(renewals(&mut bench), [dropped], "{named:?}");
+    }
+}
+
+/// Has a push with this manifest's number sent; gives its ticket.
+fn pushed(bench: &mut Bench, n: u64) -> u64 {
+    bench.engine.handle_local_commit(bench.now, &app("notes"), Some(ManifestNumber(n)));
+    let orders = bench.orders();
+    let [Output::Push(_, ticket)] = orders.as_slice() else { panic!("{orders:?}") };
+    *ticket
+}
+
+fn renewals(bench: &mut Bench) -> Vec<Output> {
+    let orders = bench.orders().into_iter();
+    orders.filter(|order| matches!(order, Output::NewIncarnation { .. })).collect()
+}
+
+#[test]
 fn manifests_may_come_in_more_than_one_answer() {
     let mut bench = Bench::notes();
     let (second, third) = (manifest(other(2), 5, &[]), manifest(other(3), 5, &[]));

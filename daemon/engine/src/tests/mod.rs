@@ -8,3 +8,4 @@ mod manifests;
 mod network;
 mod pulls;
 mod pushes;
+mod quarantine;

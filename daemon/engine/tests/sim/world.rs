@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidings_engine::{
-    AccountFacts, ChainVerdict, Engine, Failure, Output, PullOrder, PushAnswer, PushFailure, Time,
+    AccountFacts, ChainVerdict, Engine, Failure, Output, PullOrder, PushAnswer, PushFailure,
+    Retried, Time,
 };
 
 use super::device::{Disk, app};
@@ -362,7 +363,11 @@ impl World {
                 device.disk.renew(incarnation, refill);
                 device.engine.handle_renewed(now, device.disk.start());
             }
-            Output::RetryQuarantine | Output::Alarms => {}
+            Output::RetryQuarantine(app) => {
+                let retried = Some(Retried::default());
+                self.devices[index].engine.handle_retried(now, &app, retried);
+            }
+            Output::Alarms => {}
         }
     }
 
