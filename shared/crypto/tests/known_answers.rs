@@ -9,6 +9,7 @@ use serde_json::Value;
 
 mod account;
 mod device;
+mod history;
 mod pairing;
 mod sealed;
 
@@ -22,13 +23,17 @@ const ALL: &[Construction] = &[
     ("commit", sealed::make_commit, sealed::open_commit),
     ("sealing_key", sealed::make_sealing_key, sealed::open_sealing_key),
     ("tag", sealed::make_tag, sealed::open_tag),
+    ("padding", sealed::make_padding, sealed::open_padding),
     ("blob", sealed::make_blob, sealed::open_blob),
     ("manifest", sealed::make_manifest, sealed::open_manifest),
     ("run", sealed::make_run, sealed::open_run),
     ("chain", account::make_chain, account::open_chain),
     ("wrap", account::make_wrap, account::open_wrap),
     ("earlier", account::make_earlier, account::open_earlier),
+    ("walk_back", history::make_walk_back, history::open_walk_back),
+    ("cuts", history::make_cuts, history::open_cuts),
     ("pairing", pairing::make, pairing::open),
+    ("pairing_again", pairing::make_again, pairing::open_again),
     ("pairing_spake2", pairing::make_spake2, pairing::open_spake2),
 ];
 

@@ -35,6 +35,30 @@ fn ed25519_is_that_of_rfc_8032() {
 }
 
 #[test]
+fn signatures_count_strictly() {
+    for vector in published(include_str!("vectors/published/ed25519_strict.json")) {
+        let key = bytes(&vector, "public").try_into().unwrap();
+        let signature = tidings_proof::Signature(bytes(&vector, "signature").try_into().unwrap());
+        let verified =
+            tidings_proof::signature::verify(&key, &bytes(&vector, "message"), &signature);
+        assert_eq!(verified.is_ok(), vector["counts"].as_bool().unwrap(), "{vector}");
+    }
+}
+
+#[test]
+fn blake3_is_that_of_its_authors() {
+    let text = include_str!("vectors/published/blake3.json");
+    let file: Value = serde_json::from_str(text).unwrap();
+    let context = file["context"].as_str().unwrap();
+    for vector in published(text) {
+        let len = vector["input_len"].as_u64().unwrap();
+        let input: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        assert_eq!(blake3::hash(&input).as_bytes().to_vec(), bytes(&vector, "hash"));
+        assert_eq!(blake3::derive_key(context, &input).to_vec(), bytes(&vector, "derive_key"));
+    }
+}
+
+#[test]
 fn xchacha20_poly1305_is_that_of_the_draft() {
     for vector in published(include_str!("vectors/published/xchacha20poly1305.json")) {
         let cipher = XChaCha20Poly1305::new_from_slice(&bytes(&vector, "key")).unwrap();

@@ -47,6 +47,14 @@ pub fn unpad(padded: &[u8]) -> &[u8] {
     &padded[4..4 + len]
 }
 
+/// The Padmé length of `len` bytes, in floats as the paper has it.
+pub fn padme(len: usize) -> usize {
+    let exponent = (len as f64).log2().floor();
+    let kept = exponent.log2().floor() + 1.0;
+    let unit = 2f64.powf(exponent - kept);
+    ((len as f64 / unit).ceil() * unit) as usize
+}
+
 /// Opens what HPKE in base mode sealed to an X-Wing seed.
 pub fn hpke_open(seed: &[u8], enc: &[u8], info: &[u8], data: &[u8], sealed: &[u8]) -> Vec<u8> {
     use hpke::kem::XWing;

@@ -93,6 +93,56 @@ pub fn make_spake2() -> Value {
     converse::<SpakeEd25519>("vector: pairing, spake2")
 }
 
+/// One more than fit into a message of their own.
+const HEADS: u64 = 501;
+
+/// A conversation in which the heads fill a message of their own, the chain moves before the first
+/// answer is used, and the linked side gives up in the end.
+pub fn make_again() -> Value {
+    let rng = &mut SeedRng::new("vector: pairing, again");
+    let keys = DeviceKeys::generate(rng);
+    let code: PairingCode = CODE.parse().unwrap();
+    let account = AccountId([0xac; 16]);
+    let heads: Vec<AppManifestHead> =
+        (0..HEADS).map(|n| AppManifestHead { n: ManifestNumber(n), ..head() }).collect();
+    let (mut joiner, new_0) = Joiner::<Given>::start_with(&code, server(), rng);
+    let (mut inviter, old_0) = Inviter::start_with::<Given>(&code, server(), &new_0, rng).unwrap();
+    let JoinerEvent::Confirmed(new_1) = joiner.receive(&old_0).unwrap() else { panic!() };
+    inviter.receive(&new_1).unwrap();
+    let mut old = vec![old_0];
+    let mut new = vec![new_0, new_1];
+    for chain in [chain_head(4), chain_head(5)] {
+        let offer = inviter.offer(account, chain, &heads, rng).unwrap();
+        for message in &offer {
+            joiner.receive(message).unwrap();
+        }
+        old.extend(offer);
+        let answer = joiner.answer(&keys, "Desk", rng).unwrap();
+        inviter.receive(&answer).unwrap();
+        new.push(answer);
+    }
+    let stop = inviter.stop(StopReason::TooManyDevices, rng).unwrap();
+    let stopped = joiner.receive(&stop).unwrap();
+    assert_eq!(stopped, JoinerEvent::Stopped(StopReason::TooManyDevices));
+    old.push(stop);
+    json!({
+        "code": CODE,
+        "server_id": server().to_string(),
+        "nameplate": 4821,
+        "account": account.to_string(),
+        "device_keys": hex(&*keys.export()),
+        "pake_secret": hex(SECRET),
+        "heads": heads.len(),
+        "new": new.iter().map(hex).collect::<Vec<_>>(),
+        "old": old.iter().map(hex).collect::<Vec<_>>(),
+    })
+}
+
+/// As [`open_spake2`]; tests/vectors/check.py opens what is in it.
+pub fn open_again(vector: &Value) {
+    assert_eq!(&make_again(), vector);
+}
+
 /// Same seed, same conversation: the only way to look into a PAKE from outside.
 pub fn open_spake2(vector: &Value) {
     assert_eq!(&make_spake2(), vector);

@@ -162,6 +162,55 @@ pub fn open_blob(vector: &Value) {
     assert_eq!(second::unpad(&padded), bytes(vector, "body"));
 }
 
+/// Bodies of many lengths and how long they are once padded; the short ones with their bytes.
+pub fn make_padding() -> Value {
+    let (account, given) = account("vector: padding");
+    let rng = &mut SeedRng::new("vector: padding, parts");
+    let mut sealed = |len: usize| {
+        let body: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        let (ring, tag) = (&account.ring, TableTag([7; 16]));
+        seal_part(ring, &app(), tag, epoch(0), &body, rng).unwrap().bytes
+    };
+    let parts: Vec<Value> = [0, 1, 4, 5, 12, 13, 59, 60, 61, 124, 125, 300]
+        .map(|len| json!({ "length": len, "sealed": hex(sealed(len)) }))
+        .into();
+    let lengths: Vec<[usize; 2]> = [0, 1, 996, 1_020, 1_021, 9_996, 99_996, 262_144, 327_680]
+        .map(|len| [len, sealed(len).len() - 40])
+        .into();
+    let more = json!({
+        "app": "movies",
+        "tag": TableTag([7; 16]).to_string(),
+        "epoch": 0,
+        "parts": parts,
+        "padded_lengths": lengths,
+    });
+    join(given, more)
+}
+
+pub fn open_padding(vector: &Value) {
+    let secret = bytes(vector, "epoch_secret");
+    let key = second::derive(&secret, "seal-key", &second::short(text(vector, "app")));
+    let data = [
+        second::label("run-part"),
+        bytes(vector, "account"),
+        second::short(text(vector, "app")),
+        bytes(vector, "tag"),
+        (number(vector, "epoch") as u32).to_be_bytes().to_vec(),
+    ]
+    .concat();
+    for part in vector["parts"].as_array().unwrap() {
+        let padded = second::open(&key, &data, &bytes(part, "sealed")).unwrap();
+        let length = number(part, "length") as usize;
+        let body: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        assert_eq!(second::unpad(&padded), body);
+        assert_eq!(padded.len(), second::padme(4 + length));
+    }
+    for pair in vector["padded_lengths"].as_array().unwrap() {
+        let at = |at: usize| pair[at].as_u64().unwrap() as usize;
+        assert_eq!(second::padme(4 + at(0)), at(1));
+    }
+}
+
 pub fn make_manifest() -> Value {
     let (account, given) = account("vector: manifest");
     let mut manifest = account.manifest(9);
