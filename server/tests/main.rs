@@ -16,6 +16,9 @@ mod concurrency;
 #[cfg(target_os = "linux")]
 mod disk;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod headers;
@@ -31,6 +34,10 @@ mod memory;
 #[cfg(test)]
 mod pairing;
 #[cfg(test)]
+mod parking;
+#[cfg(test)]
+mod parking_tls;
+#[cfg(test)]
 mod pull;
 #[cfg(test)]
 mod reset;
@@ -38,6 +45,9 @@ mod reset;
 mod sign_in;
 #[cfg(test)]
 mod slow;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod stalled;
 #[cfg(test)]
 mod store;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! TLS from files: both versions, both protocols, and a certificate that is renewed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +11,20 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::fixture::{TestServer, within};
+use crate::fixture::{Client, TestServer, within};
 
-struct Files {
+/// A certificate on disk.
+pub struct Files {
     dir: tempfile::TempDir,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
@@ -34,14 +37,14 @@ impl Files {
     }
 
     /// Writes a new self-signed pair; gives the certificate.
-    fn renew(&self) -> CertificateDer<'static> {
+    pub fn renew(&self) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
         std::fs::write(self.cert(), made.cert.pem()).unwrap();
         made.cert.der().clone()
     }
 
-    async fn server(&self, values: &[(&str, &str)]) -> TestServer {
+    pub async fn server(&self, values: &[(&str, &str)]) -> TestServer {
         let (cert, key) = (self.cert().display().to_string(), self.key().display().to_string());
         let mut all = vec![("tls.cert", cert.as_str()), ("tls.key", key.as_str())];
         all.extend_from_slice(values);
@@ -55,6 +58,17 @@ async fn connect(
     version: &'static SupportedProtocolVersion,
     alpn: &[&[u8]],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    let socket = TcpStream::connect(server.address()).await?;
+    secure(socket, trusted, version, alpn).await
+}
+
+/// Speaks TLS over a connection.
+pub async fn secure(
+    socket: TcpStream,
+    trusted: &CertificateDer<'static>,
+    version: &'static SupportedProtocolVersion,
+    alpn: &[&[u8]],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -64,9 +78,40 @@ async fn connect(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    let stream = TcpStream::connect(server.address()).await?;
     let name = ServerName::try_from("localhost").unwrap();
-    within(TlsConnector::from(Arc::new(config)).connect(name, stream)).await
+    within(TlsConnector::from(Arc::new(config)).connect(name, socket)).await
+}
+
+/// A plain address in front of a server with TLS, for clients that speak none.
+pub struct Front {
+    pub address: SocketAddr,
+    _connections: JoinSet<()>,
+}
+
+impl Front {
+    pub fn client(&self) -> Client {
+        Client::new(format!("http://{}", self.address))
+    }
+}
+
+pub async fn front(server: &TestServer, trusted: &CertificateDer<'static>) -> Front {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (back, trusted) = (server.address(), trusted.clone());
+    let mut connections = JoinSet::new();
+    connections.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((mut plain, _)) = listener.accept().await {
+            let trusted = trusted.clone();
+            open.spawn(async move {
+                let socket = TcpStream::connect(back).await.unwrap();
+                let version = &rustls::version::TLS13;
+                let mut tls = secure(socket, &trusted, version, &[]).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut plain, &mut tls).await;
+            });
+        }
+    });
+    Front { address, _connections: connections }
 }
 
 fn healthz() -> Request<Empty<Bytes>> {

@@ -153,6 +153,14 @@ pub(crate) struct Entered {
     address: Option<IpAddr>,
 }
 
+#[cfg(test)]
+impl Entered {
+    /// The only connection of a server that does not exist.
+    pub(super) fn alone() -> Self {
+        Self { open: Arc::default(), address: None }
+    }
+}
+
 impl Open {
     fn enter(self: &Arc<Self>, accept: &Accept, peer: IpAddr) -> Option<Entered> {
         if self.all.load(Ordering::Relaxed) >= accept.most {

@@ -191,3 +191,6 @@ fn attempt(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
