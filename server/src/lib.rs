@@ -15,6 +15,7 @@ pub mod cursor;
 mod failure;
 pub mod hub;
 mod invite;
+mod leaving;
 mod mailbox;
 mod net;
 mod random;

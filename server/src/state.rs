@@ -21,6 +21,7 @@ use crate::clock::Millis;
 use crate::config::Config;
 use crate::failure::{Answer, Failure};
 use crate::hub::Hub;
+use crate::leaving::Leaving;
 use crate::mailbox::Mailboxes;
 use crate::rates::Rates;
 use crate::store::{PushLimits, SharedStore};
@@ -49,6 +50,8 @@ pub struct Shared {
     pub chains: Chains,
     /// Rate limits.
     pub rates: Rates,
+    /// Devices that somebody is about to unlink.
+    pub leaving: Leaving,
     /// Room for request bodies, in KiB.
     pub room: Arc<Semaphore>,
     /// Work that outlives its request: writes that were begun are finished and announced.
@@ -84,6 +87,7 @@ impl Shared {
             hub,
             chains: Chains::new(store.clone()),
             rates: Rates::new(&config.rates),
+            leaving: Leaving::default(),
             room: Arc::new(Semaphore::new(kib.min(Semaphore::MAX_PERMITS))),
             tasks: TaskTracker::new(),
             pulls: Turns::new(config.limits.pulls_per_account),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tidings_proof::entry::Cut;
 use tidings_proof::{EntryBody, SignedEntry};
 use tidings_wire::account::{AppendChainResponse, ChainResponse, KeyringResponse};
+use tidings_wire::sync::Manifests;
 use tidings_wire::{Code, Epoch, Hash, ManifestNumber};
 
 use crate::fixture::device::{app, wrap};
@@ -149,7 +150,7 @@ async fn revoking_names_the_last_manifests_and_ends_the_device() {
     b.write(&mut book, 1, 1).await;
     let mut other = b.book("todo");
     b.write(&mut other, 1, 1).await;
-    let manifests: tidings_wire::sync::Manifests =
+    let manifests: Manifests =
         a.get(&format!("/api/sync/manifests?device_id={}", b.device.id)).await.cbor();
     let mut cuts: BTreeSet<Cut> = manifests
         .manifests
@@ -165,6 +166,30 @@ async fn revoking_names_the_last_manifests_and_ends_the_device() {
     assert_eq!(cuts.len(), 2);
     let wraps = [wrap(Epoch(1), a.device.id)];
 
+    // It wrote on meanwhile.
+    let (entry, earlier) = a.device.revokes(&a.chain, &[b.device.id], cuts.clone());
+    b.write(&mut book, 1, 1).await;
+    assert_eq!(a.append(&entry, &wraps, Some(&earlier)).await.code(), Code::CutMoved);
+    // From here on it cannot put off its unlinking: nothing of it is taken for a while, nor what
+    // others would put back for it. Everybody else goes on.
+    let last = book.manifest_of(&b.chain);
+    let mut later = book.clone();
+    let blob = later.blob(&b.chain, crate::fixture::tag(1), 50);
+    let manifest = later.manifest(&b.chain);
+    let problem = b.try_push("notes", &[blob], &manifest).await.problem();
+    assert_eq!(problem.code, Code::RateLimited);
+    assert!((1..=31).contains(&problem.retry_after.unwrap()), "{problem:?}");
+    let bare = b.try_push("notes", &[], &manifest).await.code();
+    assert_eq!(bare, Code::RateLimited);
+    for session in [&a, &b] {
+        let body = Manifests { manifests: vec![manifest.clone().into()] };
+        let body = minicbor::to_vec(&body).unwrap();
+        let code = session.post_cbor("/api/sync/manifests", body).await.code();
+        assert_eq!(code, Code::RateLimited);
+    }
+    let mut own = a.book("notes");
+    a.write(&mut own, 1, 1).await;
+
     // Too few, or other ones.
     let fewer: BTreeSet<Cut> = cuts.iter().take(1).cloned().collect();
     let (entry, earlier) = a.device.revokes(&a.chain, &[b.device.id], fewer);
@@ -177,15 +202,10 @@ async fn revoking_names_the_last_manifests_and_ends_the_device() {
     };
     let (entry, earlier) = a.device.revokes(&a.chain, &[b.device.id], [wrong].into());
     assert_eq!(a.append(&entry, &wraps, Some(&earlier)).await.code(), Code::CutMoved);
-    // It wrote on meanwhile.
-    let (entry, earlier) = a.device.revokes(&a.chain, &[b.device.id], cuts.clone());
-    b.write(&mut book, 1, 1).await;
-    assert_eq!(a.append(&entry, &wraps, Some(&earlier)).await.code(), Code::CutMoved);
 
     cuts.retain(|cut| cut.app == app("todo"));
-    let manifest = book.manifest_of(&b.chain);
-    let (replica, n) = (manifest.replica, manifest.n);
-    cuts.insert(Cut { app: app("notes"), replica, n, hash: manifest.hash() });
+    let (replica, n) = (last.replica, last.n);
+    cuts.insert(Cut { app: app("notes"), replica, n, hash: last.hash() });
     let (entry, earlier) = a.device.revokes(&a.chain, &[b.device.id], cuts);
     assert_eq!(a.append(&entry, &wraps, Some(&earlier)).await.status, 200);
 

@@ -86,7 +86,14 @@ pub(super) async fn append(
         let shared = shared.clone();
         async move {
             let account = append.account;
-            shared.store.append_chain(append).await?;
+            if let Err(refusal) = shared.store.append_chain(append).await {
+                if matches!(refusal, Refusal::CutMoved) {
+                    // The signature is good: whoever is to be unlinked must not be able to put it
+                    // off for ever by saying something new all the time.
+                    shared.leaving.note(account, &revoked);
+                }
+                return Err(refusal);
+            }
             shared.chains.remember(Arc::new(after));
             shared.hub.end_devices(account, |device| revoked.contains(&device), End::Revoked);
             let index = head.index;

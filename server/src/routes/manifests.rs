@@ -66,6 +66,9 @@ pub(super) async fn put_back(
     let (bytes, verifier) = (received.bytes.clone(), caller.clone());
     let verifying = tokio::task::spawn_blocking(move || verify(&bytes, &verifier));
     let manifests = verifying.await.map_err(Failure::internal)??;
+    for manifest in &manifests {
+        shared.leaving.check(caller.account, manifest.replica.device)?;
+    }
     let task = {
         let (shared, account, chain) = (shared.clone(), caller.account, caller.chain.head());
         let limits = shared.push_limits();

@@ -43,6 +43,7 @@ pub(super) async fn push(State(shared): State<Arc<Shared>>, request: Request) ->
     let verifying = tokio::task::spawn_blocking(move || verify(&bytes, most, &verifier, &app));
     let (blobs, manifest) = verifying.await.map_err(Failure::internal)??;
     let replica = manifest.replica;
+    shared.leaving.check(caller.account, replica.device)?;
     let bare = blobs.is_empty();
     let push = Push {
         account: caller.account,
