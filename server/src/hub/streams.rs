@@ -94,7 +94,9 @@ impl Streams {
             // One name in memory for all who listen.
             listener.channel = entry.key().1.clone();
         }
-        let (list, vacant) = (entry.or_default(), self.slots.vacant_entry());
+        // Most channels have one listener.
+        let list = entry.or_insert_with(|| Vec::with_capacity(1));
+        let vacant = self.slots.vacant_entry();
         let key = Key { index: vacant.key(), id: self.next };
         self.next += 1;
         *self.accounts.entry(listener.account).or_default() += 1;

@@ -95,6 +95,8 @@ impl Sink for Plain {
                 None => return Ok(Sent::Held),
             }
         }
+        // An empty rest would still keep the frame in memory that it is the end of.
+        self.rest = Bytes::new();
         Ok(Sent::Whole)
     }
 
