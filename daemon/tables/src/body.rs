@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use minicbor::{Decoder, Encoder};
 use tidings_wire::limits;
 
-use crate::cbor::{DecodeError, canonical, end, read_array, read_str, to_bytes};
+use crate::cbor::{DecodeError, Encoded, append, canonical, end, read_array, read_str, to_bytes};
 use crate::names::{RowId, TableName};
 use crate::row::{Delta, Row};
 use crate::split::split;
@@ -51,8 +51,15 @@ impl Body {
 
     /// The encoding of the body, whatever its size; [`pack`] makes bodies that fit.
     pub fn encode(&self) -> Vec<u8> {
-        let entries: Vec<_> = self.deltas.iter().map(|(id, delta)| entry(id, delta)).collect();
-        encode_entries(&self.table, entries.iter().map(Vec::as_slice))
+        self.encode_into(Vec::new())
+    }
+
+    fn encode_into(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        append(&mut bytes, |encoder| head(encoder, &self.table, self.deltas.len()));
+        for (id, delta) in &self.deltas {
+            append(&mut bytes, |encoder| write_entry(encoder, id, delta));
+        }
+        bytes
     }
 
     /// Reads a body.
@@ -105,7 +112,7 @@ impl Body {
         }
         end(&decoder)?;
         let body = Self { table, deltas };
-        canonical(&decoder, &body.encode())?;
+        canonical(&decoder, &body.encode_into(Vec::with_capacity(bytes.len())))?;
         Ok(body)
     }
 }
@@ -186,20 +193,23 @@ fn room(table: &TableName) -> usize {
 }
 
 fn entry(id: &RowId, delta: &Delta) -> Vec<u8> {
-    to_bytes(|encoder| {
-        encoder.array(2)?.str(id.as_str())?;
-        delta.write(encoder)
-    })
+    to_bytes(|encoder| write_entry(encoder, id, delta))
+}
+
+fn write_entry(encoder: &mut Encoder<&mut Vec<u8>>, id: &RowId, delta: &Delta) -> Encoded {
+    encoder.array(2)?.str(id.as_str())?;
+    delta.write(encoder)
+}
+
+fn head(encoder: &mut Encoder<&mut Vec<u8>>, table: &TableName, count: usize) -> Encoded {
+    encoder.array(3)?.u64(Body::FORMAT)?.str(table.as_str())?.array(count as u64)?.ok()
 }
 
 fn encode_entries<'a>(
     table: &TableName,
     entries: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
-    let count = entries.len() as u64;
-    let mut bytes = to_bytes(|encoder: &mut Encoder<_>| {
-        encoder.array(3)?.u64(Body::FORMAT)?.str(table.as_str())?.array(count)?.ok()
-    });
+    let mut bytes = to_bytes(|encoder| head(encoder, table, entries.len()));
     entries.for_each(|entry| bytes.extend_from_slice(entry));
     bytes
 }

@@ -35,9 +35,17 @@ pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
 /// What `write` encodes. Writing to memory does not fail.
 pub(crate) fn to_bytes(write: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Encoded) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let written = write(&mut Encoder::new(&mut bytes));
-    debug_assert!(written.is_ok(), "a vector takes every byte");
+    append(&mut bytes, write);
     bytes
+}
+
+/// Appends what `write` writes.
+pub(crate) fn append(
+    bytes: &mut Vec<u8>,
+    write: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Encoded,
+) {
+    let written = write(&mut Encoder::new(bytes));
+    debug_assert!(written.is_ok(), "a vector takes every byte");
 }
 
 /// Appends the encoding of a value.

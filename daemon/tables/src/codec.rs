@@ -21,8 +21,8 @@ use minicbor::{Decoder, Encoder};
 use tidings_wire::{Incarnation, Stamp, limits};
 
 use crate::cbor::{
-    DecodeError, Encoded, canonical, datatype, end, read_array, read_map, read_str, read_value,
-    to_bytes, write_value,
+    DecodeError, Encoded, append, canonical, datatype, end, read_array, read_map, read_str,
+    read_value, to_bytes, write_value,
 };
 use crate::cell::{Base, Cell, Dot, Hanging, Increment, Sum};
 use crate::path::Path;
@@ -32,6 +32,11 @@ impl Row {
     /// The encoding of the row.
     pub fn encode(&self) -> Vec<u8> {
         to_bytes(|encoder| self.write(encoder))
+    }
+
+    /// Appends the encoding of the row.
+    pub fn encode_onto(&self, bytes: &mut Vec<u8>) {
+        append(bytes, |encoder| self.write(encoder));
     }
 
     /// Reads a row that fills `bytes`.

@@ -153,6 +153,16 @@ proptest! {
     }
 
     #[test]
+    fn to_take_a_state_is_to_join_it(a in row(), b in row()) {
+        for into in [Row::default(), a] {
+            let mut taken = into.clone();
+            let changed = taken.take(b.clone());
+            prop_assert_eq!(changed, into.clone().join(&b));
+            prop_assert_eq!(taken, joined(&into, &b));
+        }
+    }
+
+    #[test]
     fn merge_is_idempotent(a in row(), b in row()) {
         let both = joined(&a, &b);
         for known in [&a, &b, &both] {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use tidings_wire::limits;
 
@@ -41,19 +42,19 @@ fn check(text: &str, what: &'static str, max: usize) -> Result<(), NameError> {
     Err(NameError { what, max, fault })
 }
 
-/// Defines a checked name, held as text.
+/// Defines a checked name, held as text that clones share.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Box<str>);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks a name.
             ///
             /// # Errors
             /// If it is empty, too long or holds a NUL.
-            pub fn new(text: impl Into<Box<str>>) -> Result<Self, NameError> {
+            pub fn new(text: impl Into<Arc<str>>) -> Result<Self, NameError> {
                 let text = text.into();
                 check(&text, $what, $max)?;
                 Ok(Self(text))
@@ -93,7 +94,7 @@ macro_rules! name {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = Box::<str>::deserialize(deserializer)?;
+                let text = String::deserialize(deserializer)?;
                 Self::new(text).map_err(serde::de::Error::custom)
             }
         }

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use tidings_wire::Stamp;
 
 use crate::cell::Cell;
+use crate::names::DELETED_AT;
 use crate::object::Object;
 use crate::path::Path;
+use crate::record::is_soft_deleted;
 
 /// What one operation, or many merged, wrote to a row.
 pub type Delta = Row;
@@ -77,6 +79,13 @@ impl Row {
         self.life.filter(|life| !life.alive).map(|life| life.stamp)
     }
 
+    /// Whether an app that keeps what it deletes has deleted the row, as
+    /// [`is_soft_deleted`](crate::record::is_soft_deleted) says of its columns.
+    pub fn is_soft_deleted(&self) -> bool {
+        let column = |path: &Path| path.keys().first().is_some_and(|key| &**key == DELETED_AT);
+        self.cells.keys().any(column) && self.columns().is_some_and(|shown| is_soft_deleted(&shown))
+    }
+
     /// Whether nothing was ever written to it.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -132,6 +141,16 @@ impl Row {
             self.drop_older();
         }
         changed
+    }
+
+    /// As [`Row::join`], of a state that is not needed any more: the first thing that is written
+    /// to a row becomes the row.
+    pub fn take(&mut self, other: Self) -> bool {
+        if !self.is_empty() {
+            return self.join(&other);
+        }
+        *self = other;
+        !self.is_empty()
     }
 
     fn join_cleared(&mut self, other: Option<Cleared>) -> bool {

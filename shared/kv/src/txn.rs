@@ -1,17 +1,20 @@
 //! What a write job sees: the store, under what earlier jobs of the same commit wrote, under what
 //! it wrote itself. Jobs run one after another, so each is a serialised read-modify-write.
 
-use std::{collections::BTreeMap, fmt};
+use std::{cell::OnceCell, collections::BTreeMap, fmt};
 
 use crate::{
-    MAX_KEY, MAX_VALUE, Reader, Row, Scan, StoreError, Write,
+    MAX_KEY, MAX_VALUE, Reader, Row, Scan, StoreError, View, Write,
     merge::{Layer, merged},
-    records::Records,
+    records::{self, Records},
 };
 
 /// The writing side of a commit, as one job sees it.
 pub struct Txn<'a> {
     records: &'a Records,
+    /// The store below, where the engine has views: nothing changes it before this commits, and
+    /// one view for all reads is cheaper than one for each.
+    below: OnceCell<Option<Box<dyn View>>>,
     tables: BTreeMap<&'static str, Layer>,
     bytes: usize,
     /// What the current job replaced, to take it back if it fails.
@@ -28,7 +31,14 @@ struct Undo {
 
 impl<'a> Txn<'a> {
     pub(crate) fn new(records: &'a Records) -> Self {
-        Self { records, tables: BTreeMap::new(), bytes: 0, undo: Vec::new(), undo_bytes: 0 }
+        Self {
+            records,
+            below: OnceCell::new(),
+            tables: BTreeMap::new(),
+            bytes: 0,
+            undo: Vec::new(),
+            undo_bytes: 0,
+        }
     }
 
     /// Sets the value of a key.
@@ -95,6 +105,26 @@ impl<'a> Txn<'a> {
         self.bytes
     }
 
+    fn below(&self) -> Result<Option<&dyn View>, StoreError> {
+        if self.below.get().is_none() {
+            let view = records::guarded(|| self.records.engine.view())?;
+            let _ = self.below.set(view);
+        }
+        Ok(self.below.get().and_then(|view| view.as_deref()))
+    }
+
+    fn get_below(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(view) = self.below()? else { return self.records.get(table, key) };
+        let table = self.records.table(table)?;
+        records::guarded(|| records::value(view, table, key))
+    }
+
+    fn range_below(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError> {
+        let Some(view) = self.below()? else { return self.records.range(table, scan) };
+        let table = self.records.table(table)?;
+        records::guarded(|| records::page(view, table, scan))
+    }
+
     pub(crate) fn into_writes(self) -> Vec<Write> {
         let tables = self.tables.into_iter();
         tables
@@ -109,14 +139,14 @@ impl Reader for Txn<'_> {
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.tables.get(table).and_then(|layer| layer.get(key)) {
             Some(written) => Ok(written.clone()),
-            None => self.records.get(table, key),
+            None => self.get_below(table, key),
         }
     }
 
     fn range(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError> {
         match self.tables.get(table) {
-            Some(layer) => merged(layer, scan, |scan| self.records.range(table, scan)),
-            None => self.records.range(table, scan),
+            Some(layer) => merged(layer, scan, |scan| self.range_below(table, scan)),
+            None => self.range_below(table, scan),
         }
     }
 }

@@ -3,16 +3,17 @@
 mod file;
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
 use self::file::{Faults, WatchedFile};
 use super::{Compaction, Engine, Step, View};
@@ -164,7 +165,7 @@ impl RedbEngine {
 
     fn read(&self) -> Result<RedbView, StoreError> {
         self.with(|database| {
-            database.begin_read().map(RedbView).map_err(|error| read_error(error.into()))
+            database.begin_read().map(RedbView::new).map_err(|error| read_error(error.into()))
         })
     }
 
@@ -257,17 +258,40 @@ impl Engine for RedbEngine {
     }
 }
 
-struct RedbView(redb::ReadTransaction);
+/// A moment of the database. Tables are opened once each: that is a search of its own in redb.
+struct RedbView {
+    reading: redb::ReadTransaction,
+    open: Mutex<BTreeMap<String, Arc<Table>>>,
+}
+
+type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+impl RedbView {
+    fn new(reading: redb::ReadTransaction) -> Self {
+        Self { reading, open: Mutex::default() }
+    }
+
+    fn table(&self, name: &str) -> Result<Arc<Table>, StoreError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = open.get(name) {
+            return Ok(Arc::clone(table));
+        }
+        let table = self.reading.open_table(definition(name)).map_err(|e| read_error(e.into()))?;
+        let table = Arc::new(table);
+        open.insert(name.to_owned(), Arc::clone(&table));
+        Ok(table)
+    }
+}
 
 impl View for RedbView {
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let table = self.0.open_table(definition(table)).map_err(|e| read_error(e.into()))?;
+        let table = self.table(table)?;
         let value = table.get(key).map_err(|error| read_error(error.into()))?;
         Ok(value.map(|value| value.value().to_vec()))
     }
 
     fn range(&self, table: &str, scan: &Scan) -> Result<Vec<Row>, StoreError> {
-        let table = self.0.open_table(definition(table)).map_err(|e| read_error(e.into()))?;
+        let table = self.table(table)?;
         if scan.is_empty() {
             return Ok(Vec::new());
         }
