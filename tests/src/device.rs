@@ -142,16 +142,29 @@ impl Device {
     /// As [`Device::resume`].
     pub async fn resume_with(&mut self, prepare: impl FnOnce(&mut Command)) {
         self.begin_with(prepare);
-        let (home, socket, name) = (self.home(), self.socket(), self.name.clone());
+        let served = self.served().await;
+        served.unwrap_or_else(|log| panic!("{} ended instead of serving:\n{log}", self.name));
+    }
+
+    /// Waits until a daemon that was begun serves.
+    ///
+    /// # Errors
+    /// What it said before it ended instead.
+    ///
+    /// # Panics
+    /// It was not begun, or does neither.
+    pub async fn served(&mut self) -> Result<(), String> {
+        let (home, socket) = (self.home(), self.socket());
+        let what = format!("{} answers", self.name);
         let process = self.process();
-        let client = eventually(&format!("{name} answers"), DEADLINE, async || {
-            if !process.runs() {
-                panic!("{name} ended instead of serving:\n{}", process.log());
-            }
-            owner(&home, &socket).await
+        let answered = eventually(&what, DEADLINE, async || match owner(&home, &socket).await {
+            Ok(client) => Ok(Ok(client)),
+            Err(_) if !process.runs() => Ok(Err(process.log())),
+            Err(error) => Err(error),
         })
         .await;
-        self.client = Some(client);
+        self.client = Some(answered?);
+        Ok(())
     }
 
     /// Starts the daemon without waiting until it serves.

@@ -23,6 +23,7 @@ pub mod programs;
 pub mod proxy;
 pub mod server;
 pub mod soak;
+pub mod sweep;
 pub mod wait;
 
 pub use device::{Device, Follower};

@@ -64,6 +64,18 @@ impl Process {
         self.child.id()
     }
 
+    /// Most memory that it ever had, in bytes.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("the state of a process");
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("its peak");
+        let peak = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+        peak.expect("a number of KiB") << 10
+    }
+
     /// Everything it printed so far.
     pub fn log(&self) -> String {
         self.output.lock().lines.join("\n")
@@ -77,15 +89,28 @@ impl Process {
         &self,
         what: &str,
         deadline: Duration,
-        mut says: impl FnMut(&str) -> Option<T>,
+        says: impl FnMut(&str) -> Option<T>,
     ) -> T {
+        self.try_line(deadline, says)
+            .unwrap_or_else(|fault| panic!("{}: no line with {what}: {fault}", self.name))
+    }
+
+    /// The same, for programs that may end before.
+    ///
+    /// # Errors
+    /// Why there was no such line, with everything that was said.
+    pub fn try_line<T>(
+        &self,
+        deadline: Duration,
+        mut says: impl FnMut(&str) -> Option<T>,
+    ) -> Result<T, String> {
         let end = Instant::now() + deadline;
         let mut seen = 0;
         let mut state = self.output.lock();
         loop {
             for line in &state.lines[seen..] {
                 if let Some(found) = says(line) {
-                    return found;
+                    return Ok(found);
                 }
             }
             seen = state.lines.len();
@@ -93,7 +118,7 @@ impl Process {
             if left.is_zero() || state.open == 0 {
                 let fault = if state.open == 0 { "it ended" } else { "the deadline passed" };
                 drop(state);
-                panic!("{}: no line with {what}: {fault}\n{}", self.name, self.log());
+                return Err(format!("{fault}\n{}", self.log()));
             }
             let waited = self.output.grown.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

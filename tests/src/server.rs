@@ -83,10 +83,22 @@ impl Server {
     /// As [`Server::resume`].
     pub fn resume_with(&mut self, prepare: impl FnOnce(&mut Command)) {
         self.begin_with(prepare);
-        self.address = self.process().line("the address", DEADLINE, |line| {
+        self.served().unwrap_or_else(|fault| panic!("the server does not serve: {fault}"));
+    }
+
+    /// Waits until a server that was begun serves.
+    ///
+    /// # Errors
+    /// What it said before it ended instead.
+    ///
+    /// # Panics
+    /// It was not begun.
+    pub fn served(&mut self) -> Result<(), String> {
+        self.address = self.process().try_line(DEADLINE, |line| {
             let event: serde_json::Value = serde_json::from_str(line).ok()?;
             event.get("url")?.as_str()?.strip_prefix("http://")?.trim_end_matches('/').parse().ok()
-        });
+        })?;
+        Ok(())
     }
 
     /// Starts it again without waiting until it serves.

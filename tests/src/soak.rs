@@ -8,9 +8,9 @@
 //! to be on the server, once; and no daemon may have noticed anything amiss. All is decided by a
 //! seed. The program `soak` runs it as long as one likes, the tests a little.
 
-mod pushes;
+pub(crate) mod pushes;
 mod rounds;
-mod rows;
+pub(crate) mod rows;
 mod scene;
 
 use std::panic::AssertUnwindSafe;

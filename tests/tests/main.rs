@@ -16,6 +16,8 @@ mod field;
 mod house;
 mod licences;
 mod soak;
+mod storage;
+mod sweep;
 mod sync_copies;
 mod sync_linking;
 mod sync_rows;

@@ -156,6 +156,11 @@ fn existing(
     // Not before: what looks like a leftover might be the data of a damaged store.
     records.engine.tidy();
     let clean = marker.stage == Stage::Clean;
+    if !clean {
+        // Engines drop a torn end without a word.
+        let (dir, commit) = (dir.display(), identity.commit);
+        tracing::info!(%dir, commit, "the store was not closed in order; it ends at this commit");
+    }
     assemble(Some((dir, lock)), records, identity, marker, options, clean)
 }
 

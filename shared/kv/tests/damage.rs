@@ -1,6 +1,7 @@
 //! Damaged files: never a wrong answer, never a hang, never an uncaught panic.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::Read,
     os::unix::fs::FileExt,
@@ -187,6 +188,55 @@ fn sled_never_answers_from_damage() {
 #[test]
 fn redb_never_answers_from_damage() {
     survives(EngineKind::Redb);
+}
+
+/// A store that was killed, its file cut at any byte of what the last commits wrote: earlier ones
+/// are there in order, or the damage is told; it is never empty, and never has a hole.
+#[test]
+fn a_file_cut_anywhere_in_its_end_is_never_an_empty_store() {
+    for (engine, data) in [(EngineKind::Sled, "sled.1/db"), (EngineKind::Redb, "data.redb")] {
+        let home = TempDir::new().unwrap();
+        let killed = home.path().join("killed");
+        let store = open(&killed, engine).unwrap();
+        let size = || fs::metadata(killed.join(data)).unwrap().len();
+        (0..8).for_each(|n| put(&store, "rows", &[n], &noise(n.into(), 50)));
+        let from = size();
+        (8..10).for_each(|n| put(&store, "rows", &[n], &noise(n.into(), 50)));
+        let to = size();
+        // As a kill leaves it: not closed, the marker behind.
+        let copied = home.path().join("copied");
+        copy(&killed, &copied);
+        store.close().unwrap();
+        let from = if from < to { from } else { to - 300 };
+        let mut counts = BTreeMap::<String, u64>::new();
+        // Every byte in a long run at night.
+        let step = usize::try_from(13 / support::rounds(1)).unwrap().max(1);
+        for at in (from..to).step_by(step) {
+            let dir = home.path().join("cut");
+            copy(&copied, &dir);
+            let file = OpenOptions::new().write(true).open(dir.join(data)).unwrap();
+            file.set_len(at).unwrap();
+            let shown = match open(&dir, engine) {
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Damaged, "{engine}, cut at {at}: {error}");
+                    "damaged".to_owned()
+                }
+                Ok(store) => {
+                    let rows = store.range("rows", &Scan::all(99)).unwrap();
+                    let rows: Vec<_> =
+                        rows.into_iter().map(|(key, value)| (key[0], value)).collect();
+                    let whole = rows.iter().map(|(n, _)| (*n, noise((*n).into(), 50)));
+                    assert!(whole.eq(rows.iter().cloned()) && rows.len() >= 7, "{engine}, {at}");
+                    assert!((0..).zip(&rows).all(|(n, row)| n == row.0), "{engine}, {at}: a hole");
+                    store.close().unwrap();
+                    format!("{} rows", rows.len())
+                }
+            };
+            *counts.entry(shown).or_default() += 1;
+            fs::remove_dir_all(&dir).unwrap();
+        }
+        eprintln!("{engine}, cut at {from}..{to}: {counts:?}");
+    }
 }
 
 /// What [`OpenCheck::Full`] is for: a damaged key in a page of redb's tree hides its row.

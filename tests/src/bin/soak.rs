@@ -1,11 +1,13 @@
 //! Kills and cuts the power of real programs for as long as you like, and looks for what was lost.
 
 use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use tidings_tests::soak::{Plan, Tally, soak};
+use tidings_tests::sweep::{Subject, sweep};
 
 /// Ends the real server and real daemons again and again, by kill -9 and by power cuts, while they
 /// are written to, and looks for every acknowledged write and push afterwards.
@@ -25,6 +27,13 @@ struct Flags {
     /// Where every choice comes from; by default from the clock.
     #[arg(long)]
     seed: Option<u64>,
+    /// Does the k-th failure sweep instead, all of it: every call of the server and the daemon to
+    /// the system that opens, writes, renames, resizes or syncs a file fails once in each way.
+    #[arg(long, conflicts_with_all = ["kills", "cuts"])]
+    sweep: bool,
+    /// So many faults of the sweep for each program, chosen by the seed.
+    #[arg(long, requires = "sweep")]
+    sample: Option<usize>,
     /// Ends after this many minutes, whatever is left.
     #[arg(long)]
     minutes: Option<u64>,
@@ -39,6 +48,9 @@ fn main() -> ExitCode {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |now| u64::try_from(now.as_nanos() >> 10).unwrap_or(1))
     });
+    if flags.sweep {
+        return sweeps(&flags, seed);
+    }
     let parts = u64::try_from(flags.engines.len()).unwrap_or(1).max(1);
     let mut lost = false;
     for (place, name) in (0..).zip(&flags.engines) {
@@ -67,6 +79,40 @@ fn main() -> ExitCode {
         show(&tally, flags.json);
     }
     if lost { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Sweeps the programs one after another; a broken promise is a panic that names the fault.
+fn sweeps(flags: &Flags, seed: u64) -> ExitCode {
+    let servers = flags.engines.iter().filter_map(|name| match name.as_str() {
+        "sled" => Some(Subject::Server("sled")),
+        "redb" => Some(Subject::Server("redb")),
+        _ => None,
+    });
+    let mut broken = false;
+    for subject in servers.chain([Subject::Daemon]) {
+        let mut done = 0;
+        let sample = flags.sample.map(|count| (seed, count));
+        let work = AssertUnwindSafe(|| {
+            sweep(subject, sample, &mut |swept, fault, of| {
+                done += 1;
+                if done % 50 == 0 || done == of {
+                    eprintln!("{subject:?} {done}/{of}: {fault:?}; so far {swept:?}");
+                }
+            })
+        });
+        match std::panic::catch_unwind(work) {
+            Ok(Some(swept)) => {
+                let json = serde_json::json!({ "program": format!("{subject:?}"), "swept": swept });
+                let text =
+                    if flags.json { json.to_string() } else { format!("{subject:?}: {swept:?}") };
+                let _ = writeln!(std::io::stdout(), "{text}");
+            }
+            // What kept it from running was said; nothing was shown.
+            Ok(None) => return ExitCode::from(1),
+            Err(_) => broken = true,
+        }
+    }
+    if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
 fn progress(tally: &Tally, rounds: usize, of: usize) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidings_client::ErrorKind;
-use tidings_client::remote::PullFilter;
+use tidings_client::remote::{ClientError, PullFilter};
 use tidings_disk::{noise, pick};
 use tidings_wire::AppId;
 use tidings_wire::sync::{Item, PushRequest};
@@ -12,8 +12,8 @@ use super::Tally;
 use crate::hand::{Hand, encode, plain};
 
 /// A device by hand that pushes one blob after another, with what it was told.
-#[derive(Debug)]
-pub(super) struct Pushes {
+#[derive(Debug, Clone)]
+pub(crate) struct Pushes {
     hand: Hand,
     /// Another replica of it, which is shown what this one pushed.
     reader: Hand,
@@ -28,7 +28,7 @@ pub(super) struct Pushes {
 }
 
 impl Pushes {
-    pub(super) async fn start(url: &str, seed: u64) -> Self {
+    pub(crate) async fn start(url: &str, seed: u64) -> Self {
         let hand = Hand::create(url).await;
         let (reader, app) = (hand.twin(), "soak".parse().expect("an app"));
         let (pushed, unanswered, found, cursor) = (Vec::new(), None, 0, None);
@@ -37,23 +37,15 @@ impl Pushes {
 
     /// Pushes until it is told to stop or the server is gone. What died unanswered is pushed again
     /// first, as a device does.
-    pub(super) async fn push(
+    pub(crate) async fn push(
         &mut self,
         stop: &CancellationToken,
         tally: &mut Tally,
     ) -> Result<(), String> {
         while !stop.is_cancelled() {
-            let request = match self.unanswered.take() {
-                Some(request) => request,
-                None => self.next(),
-            };
-            match self.hand.client().push(&self.app, &request).await {
-                Ok(_) => {
-                    self.pushed.extend(request.blobs.iter().map(|blob| blob.to_vec()));
-                    tally.pushes += 1;
-                }
+            match self.push_one().await {
+                Ok(()) => tally.pushes += 1,
                 Err(error) => {
-                    self.unanswered = Some(request);
                     tally.unanswered += 1;
                     let gone = error.kind() == ErrorKind::Retry;
                     return if gone { Ok(()) } else { Err(format!("a push was refused: {error}")) };
@@ -61,6 +53,24 @@ impl Pushes {
             }
         }
         Ok(())
+    }
+
+    /// Pushes one blob.
+    pub(crate) async fn push_one(&mut self) -> Result<(), ClientError> {
+        let request = match self.unanswered.take() {
+            Some(request) => request,
+            None => self.next(),
+        };
+        match self.hand.client().push(&self.app, &request).await {
+            Ok(_) => {
+                self.pushed.extend(request.blobs.iter().map(|blob| blob.to_vec()));
+                Ok(())
+            }
+            Err(error) => {
+                self.unanswered = Some(request);
+                Err(error)
+            }
+        }
     }
 
     fn next(&mut self) -> PushRequest {
@@ -75,7 +85,7 @@ impl Pushes {
 
     /// Reads the log on from where it was read to, or from its beginning: every acknowledged push
     /// is there, in order, once; at most the one that died unanswered follows.
-    pub(super) async fn check(&mut self, whole: bool, tally: &mut Tally) -> Result<(), String> {
+    pub(crate) async fn check(&mut self, whole: bool, tally: &mut Tally) -> Result<(), String> {
         if whole {
             (self.found, self.cursor) = (0, None);
         }

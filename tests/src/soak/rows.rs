@@ -13,27 +13,27 @@ use super::Tally;
 use crate::hand::encode;
 
 /// The rows of one writer. Nobody else writes them, so each is in a state that is known: the last
-/// that was acknowledged, or that of the one write that died unanswered.
-#[derive(Debug)]
-pub(super) struct Rows {
+/// that was acknowledged, or that of a later write that died unanswered.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
     prefix: String,
     seed: u64,
     writes: u64,
     known: BTreeMap<String, Value>,
-    unanswered: Option<(String, Option<Value>)>,
+    unanswered: Vec<(String, Option<Value>)>,
 }
 
 /// Rows of one writer at most.
 const ROWS: u64 = 12;
 
 impl Rows {
-    pub(super) fn new(prefix: &str, seed: u64) -> Self {
+    pub(crate) fn new(prefix: &str, seed: u64) -> Self {
         let known = BTreeMap::new();
-        Self { prefix: prefix.to_owned(), seed, writes: 0, known, unanswered: None }
+        Self { prefix: prefix.to_owned(), seed, writes: 0, known, unanswered: Vec::new() }
     }
 
     /// Writes until it is told to stop or the daemon is gone. A refusal is an error.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &mut self,
         client: &Client,
         app: &AppId,
@@ -41,24 +41,10 @@ impl Rows {
         tally: &mut Tally,
     ) -> Result<(), String> {
         while !stop.is_cancelled() {
-            self.writes += 1;
-            let seed = self.seed ^ self.writes.rotate_left(24);
-            let id = format!("{}-{:02}", self.prefix, pick(seed, ROWS));
-            let delete = pick(seed + 1, 8) == 0 && self.known.contains_key(&id);
-            let row = (!delete).then(|| self.row(&id, seed));
-            self.unanswered = Some((id.clone(), row.clone()));
-            let answer = match &row {
-                Some(row) => client.put(app, TABLE, &id, row, None).await.map(drop),
-                None => client.delete(app, TABLE, &id, None).await.map(drop),
-            };
-            match answer {
-                Ok(()) => {
-                    self.take(id, row);
-                    self.unanswered = None;
-                    tally.writes += 1;
-                }
+            match self.write_one(client, app).await {
+                Ok(()) => tally.writes += 1,
                 Err(error @ LocalError::Problem { .. }) if !stop.is_cancelled() => {
-                    return Err(format!("a write of {id} was refused: {error}"));
+                    return Err(format!("a write was refused: {error}"));
                 }
                 Err(_) => {
                     tally.unanswered += 1;
@@ -66,6 +52,29 @@ impl Rows {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Writes or deletes one row.
+    pub(crate) async fn write_one(
+        &mut self,
+        client: &Client,
+        app: &AppId,
+    ) -> Result<(), LocalError> {
+        self.writes += 1;
+        let seed = self.seed ^ self.writes.rotate_left(24);
+        let id = format!("{}-{:02}", self.prefix, pick(seed, ROWS));
+        let sure = self.unanswered.iter().all(|(other, _)| *other != id);
+        let delete = pick(seed + 1, 8) == 0 && sure && self.known.contains_key(&id);
+        let row = (!delete).then(|| self.row(&id, seed));
+        self.unanswered.push((id.clone(), row.clone()));
+        match &row {
+            Some(row) => client.put(app, TABLE, &id, row, None).await.map(drop)?,
+            None => client.delete(app, TABLE, &id, None).await.map(drop)?,
+        }
+        // Whatever became of earlier ones, this one came later.
+        self.unanswered.retain(|(other, _)| *other != id);
+        self.take(id, row);
         Ok(())
     }
 
@@ -87,11 +96,11 @@ impl Rows {
     }
 
     /// Compares what the own device shows after it came back: each row as acknowledged, but for
-    /// one that died unanswered, which may be the old or the new one, never a third.
-    pub(super) fn settle(&mut self, shown: &[Record], tally: &mut Tally) -> Result<(), String> {
+    /// those that died unanswered, which may be old or new, never a third.
+    pub(crate) fn settle(&mut self, shown: &[Record], tally: &mut Tally) -> Result<(), String> {
         let mut shown = by_id(shown);
         shown.retain(|id, _| id.starts_with(&self.prefix));
-        if let Some((id, row)) = self.unanswered.take() {
+        for (id, row) in std::mem::take(&mut self.unanswered) {
             if shown.get(&id) == row.as_ref() {
                 self.take(id, row);
             }
@@ -101,7 +110,7 @@ impl Rows {
     }
 
     /// The rows as they have to be everywhere.
-    pub(super) fn known(&self) -> &BTreeMap<String, Value> {
+    pub(crate) fn known(&self) -> &BTreeMap<String, Value> {
         &self.known
     }
 
@@ -118,10 +127,10 @@ impl Rows {
 }
 
 /// Rows by their ids.
-pub(super) fn by_id(rows: &[Record]) -> BTreeMap<String, Value> {
+pub(crate) fn by_id(rows: &[Record]) -> BTreeMap<String, Value> {
     let id = |row: &Record| row.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     rows.iter().map(|row| (id(row), Value::Object(row.clone()))).collect()
 }
 
 /// The table that is written.
-pub(super) const TABLE: &str = "t";
+pub(crate) const TABLE: &str = "t";
