@@ -22,4 +22,5 @@ mod sync_copies;
 mod sync_linking;
 mod sync_rows;
 mod upgrade;
+mod vectors;
 mod verbs;
