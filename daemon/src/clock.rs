@@ -5,7 +5,7 @@
 //! [`Clock::boot`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The computer's clocks and what is known of the server's. Cheap to clone; clones share it.
@@ -24,7 +24,11 @@ struct Shared {
 #[derive(Debug)]
 enum Source {
     System,
-    Manual(AtomicI64),
+    Manual {
+        now: AtomicI64,
+        /// Milliseconds that the computer pretends to have slept.
+        slept: AtomicU64,
+    },
 }
 
 const UNKNOWN: i64 = i64::MIN;
@@ -38,7 +42,7 @@ impl Clock {
     /// A clock that stands still at a time in Unix milliseconds until it is [`set`](Self::set);
     /// for tests.
     pub fn manual(now: i64) -> Self {
-        Self::with(Source::Manual(AtomicI64::new(now)))
+        Self::with(Source::Manual { now: AtomicI64::new(now), slept: AtomicU64::new(0) })
     }
 
     fn with(source: Source) -> Self {
@@ -47,15 +51,23 @@ impl Clock {
 
     /// Sets a manual clock; the computer's stays as it is.
     pub fn set(&self, now: i64) {
-        if let Source::Manual(time) = &self.shared.source {
+        if let Source::Manual { now: time, .. } = &self.shared.source {
             time.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets a manual clock go on as if the computer had slept; the computer's stays as it is.
+    pub fn sleep(&self, time: Duration) {
+        if let Source::Manual { slept, .. } = &self.shared.source {
+            let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            slept.fetch_add(millis, Ordering::Relaxed);
         }
     }
 
     /// The computer's time in Unix milliseconds; negative before 1970.
     pub fn now(&self) -> i64 {
         match &self.shared.source {
-            Source::Manual(time) => time.load(Ordering::Relaxed),
+            Source::Manual { now, .. } => now.load(Ordering::Relaxed),
             Source::System => {
                 let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
                 match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -85,7 +97,11 @@ impl Clock {
 
     /// Time since the computer started, sleep included.
     pub fn boot(&self) -> Duration {
-        span(boot_clock())
+        let slept = match &self.shared.source {
+            Source::Manual { slept, .. } => slept.load(Ordering::Relaxed),
+            Source::System => 0,
+        };
+        span(boot_clock()).saturating_add(Duration::from_millis(slept))
     }
 
     /// Time since the computer started, sleep left out.

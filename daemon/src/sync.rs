@@ -15,6 +15,7 @@ mod remote;
 mod renew;
 mod report;
 mod settings;
+mod sleep;
 mod start;
 mod tasks;
 #[cfg(test)]

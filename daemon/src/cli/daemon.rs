@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::os::unix::net::UnixListener;
 
 use sd_notify::NotifyState;
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -38,6 +39,18 @@ pub struct Args {
         hide_env_values = true
     )]
     log: String,
+}
+
+/// Most threads for reads of the store, opening of pages and the like. They end when idle.
+const BLOCKING_THREADS: usize = 8;
+
+/// One thread for everything that waits: an idle daemon wakes up once for what happens, and keeps
+/// no stacks and heaps of threads that have nothing to do.
+///
+/// # Errors
+/// The system gives no epoll or the like.
+pub fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()
 }
 
 /// Runs the daemon until it is asked to stop.

@@ -46,10 +46,11 @@ fn run_verb(verb: Verb, context: Context) -> Result<(), Failure> {
         Verb::Tied(args) => return demo::run_tied(args),
         _ => {}
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("Starting", &error))?;
+    let runtime = match verb {
+        Verb::Daemon(_) => daemon::runtime(),
+        _ => tokio::runtime::Builder::new_multi_thread().enable_all().build(),
+    };
+    let runtime = runtime.map_err(|error| Failure::io("Starting", &error))?;
     let result = runtime.block_on(async {
         match verb {
             Verb::Demo(args) => demo::run(args, context).await,

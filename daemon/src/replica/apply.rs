@@ -34,8 +34,10 @@ pub struct Applied {
 
 impl Replica {
     /// Merges pushes in their order, and runs `also` (cursor, lanes, manifests) in the same
-    /// transaction. With [`Durability::Relaxed`] the commit may be lost in a power cut, but never
-    /// in part.
+    /// transaction. Apps hear of it before the disk has it: a page that a power cut takes back is
+    /// pulled again, and positions of the lost stretch are known as such. With
+    /// [`Durability::Synced`] this returns once the disk has it, with [`Durability::Relaxed`]
+    /// before; it is never stored in part.
     ///
     /// # Errors
     /// Nothing was stored then, except that after [`StoreError::Unknown`] nobody can say.
@@ -55,13 +57,14 @@ impl Replica {
             })
             .await?;
         // Positions may be given only if they are reserved on the disk.
-        let durability = if low && !pushes.is_empty() { Durability::Synced } else { durability };
+        let reserve = low && !pushes.is_empty();
+        let first = if reserve { Durability::Synced } else { Durability::Relaxed };
 
         let at = self.shared.clock.now();
         let limits = self.shared.log_limits();
         let (job_app, app) = (app.clone(), app.clone());
         let job = move |txn: &mut Txn<'_>| {
-            let record = merge(txn, &job_app, pushes, at, durability, limits)?;
+            let record = merge(txn, &job_app, pushes, at, reserve, limits)?;
             also(txn)?;
             // `also` may have confirmed something of the outbox.
             let record = meta::app(txn, &job_app)?.or(record);
@@ -74,7 +77,10 @@ impl Replica {
                 shared.publish(&app, record);
             }
         };
-        let (applied, _) = self.shared.store.write_then(durability, job, after).await?;
+        let (applied, _) = self.shared.store.write_then(first, job, after).await?;
+        if durability > first {
+            self.shared.store.write(durability, |_| Ok::<_, StoreError>(())).await?;
+        }
         Ok(applied)
     }
 }
@@ -84,7 +90,7 @@ fn merge(
     app: &AppId,
     pushes: Vec<RemotePush>,
     at: i64,
-    durability: Durability,
+    reserve: bool,
     limits: log::Limits,
 ) -> Result<Option<AppRecord>, StoreError> {
     if pushes.is_empty() {
@@ -95,16 +101,19 @@ fn merge(
     let mut record = meta::app(txn, app)?.unwrap_or_else(|| AppRecord::new(at));
     for push in pushes {
         let mut changes = Changes::default();
-        for RowDelta { table, row, delta } in &push.deltas {
+        let bulk_over = if push.bulk { 0 } else { BULK };
+        for (index, RowDelta { table, row, delta }) in push.deltas.into_iter().enumerate() {
             stamps.observe(delta.version());
             replica.show(delta.version());
-            changes.row(txn, app, table, row)?.row.state.join(delta);
+            changes.row(txn, app, &table, &row)?.row.state.take(delta);
+            if index % BULK == BULK - 1 {
+                changes.settle(bulk_over);
+            }
         }
-        let bulk_over = if push.bulk { 0 } else { BULK };
         let origin = Origin { client: Origin::REMOTE.to_owned(), mutation_id: None };
         changes.store(txn, app, &mut record, Stored { at, origin, bulk_over })?;
     }
-    if durability == Durability::Synced {
+    if reserve {
         record.reserve();
     }
     log::bound(txn, app, &mut record, limits)?;

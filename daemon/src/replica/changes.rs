@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use tidings_tables::{RowId, TableName};
-use tidings_wire::AppId;
+use tidings_tables::{Row, RowId, TableName};
 use tidings_wire::local::{ChangeKind, LogPosition, Origin, Version};
+use tidings_wire::{AppId, Stamp};
 
 use super::log::{self, Append, Event};
 use super::meta::{self, AppRecord};
@@ -18,7 +18,10 @@ use crate::store::{Reader, StoreError, Txn};
 #[derive(Debug, Default)]
 pub struct Changes {
     rows: Vec<Touched>,
-    index: BTreeMap<(TableName, RowId), usize>,
+    index: BTreeMap<TableName, BTreeMap<RowId, usize>>,
+    /// Rows that are not settled.
+    open: Vec<usize>,
+    tables: BTreeMap<TableName, TableChange>,
 }
 
 /// A row that a transaction touches.
@@ -30,10 +33,29 @@ pub struct Touched {
     pub id: RowId,
     /// What apps saw before the transaction.
     old: Option<Image>,
-    /// Its state, changed as the transaction goes on.
+    /// Its state, changed as the transaction goes on; empty once it is settled.
     pub row: StoredRow,
     /// Whether the store held it before.
     known: bool,
+    settled: Option<Settled>,
+}
+
+/// A row as it is stored, which takes a fifth of the room that its state takes.
+#[derive(Debug)]
+struct Settled {
+    /// The encoding, before it is known where the row stands in the log.
+    bytes: Vec<u8>,
+    version: Stamp,
+    alive: bool,
+    event: Option<Event>,
+}
+
+#[derive(Debug, Default)]
+struct TableChange {
+    rows: i64,
+    events: usize,
+    writes: usize,
+    bulk: Option<LogPosition>,
 }
 
 impl Changes {
@@ -45,21 +67,48 @@ impl Changes {
         table: &TableName,
         id: &RowId,
     ) -> Result<&mut Touched, StoreError> {
-        let key = (table.clone(), id.clone());
-        let index = match self.index.get(&key) {
-            Some(index) => *index,
+        let index = match self.place(table, id) {
+            Some(index) => index,
             None => {
                 let stored = Replica::row(source, app, table, id)?;
                 let known = stored.is_some();
                 let row = stored.unwrap_or_default();
                 let old = row.image();
-                let (table, id) = key.clone();
-                self.rows.push(Touched { table, id, old, row, known });
-                self.index.insert(key, self.rows.len() - 1);
-                self.rows.len() - 1
+                let (table, id) = (table.clone(), id.clone());
+                let index = self.rows.len();
+                self.index.entry(table.clone()).or_default().insert(id.clone(), index);
+                self.rows.push(Touched { table, id, old, row, known, settled: None });
+                self.open.push(index);
+                index
             }
         };
-        self.rows.get_mut(index).ok_or(StoreError::Closed)
+        let touched = self.rows.get_mut(index).ok_or(StoreError::Closed)?;
+        if let Some(settled) = touched.settled.take() {
+            let change = self.tables.entry(table.clone()).or_default();
+            change.count(touched.old.is_some(), &settled, -1);
+            if !settled.bytes.is_empty() {
+                touched.row =
+                    StoredRow::decode(&settled.bytes, keys::ROWS, id.as_str().as_bytes())?;
+            }
+            self.open.push(index);
+        }
+        Ok(touched)
+    }
+
+    fn place(&self, table: &TableName, id: &RowId) -> Option<usize> {
+        self.index.get(table)?.get(id).copied()
+    }
+
+    /// Turns what was touched into what is stored and told, which takes less room. More may be
+    /// touched afterwards, the same rows again, too.
+    pub fn settle(&mut self, bulk_over: usize) {
+        for index in self.open.drain(..) {
+            let Some(touched) = self.rows.get_mut(index) else { continue };
+            let change = self.tables.entry(touched.table.clone()).or_default();
+            let settled = touched.settle(change.events >= bulk_over);
+            change.count(touched.old.is_some(), &settled, 1);
+            touched.settled = Some(settled);
+        }
     }
 
     /// Writes rows, log entries and counts of rows. The app's record is left to the caller.
@@ -70,22 +119,13 @@ impl Changes {
         record: &mut AppRecord,
         how: Stored,
     ) -> Result<(), StoreError> {
-        let mut per_table: BTreeMap<TableName, TableChange> = BTreeMap::new();
-        let mut judged = Vec::with_capacity(self.rows.len());
-        for touched in &self.rows {
-            let new = touched.row.image();
-            let change = per_table.entry(touched.table.clone()).or_default();
-            change.rows += i64::from(new.is_some()) - i64::from(touched.old.is_some());
-            let event = judge(&touched.id, touched.old.as_ref(), new);
-            change.events += usize::from(event.is_some());
-            judged.push(event);
-        }
-
+        self.settle(how.bulk_over);
         let mut events = Vec::new();
         let mut next = record.head;
-        for (touched, event) in self.rows.iter_mut().zip(judged) {
+        for touched in &mut self.rows {
+            let event = touched.settled.as_mut().and_then(|settled| settled.event.take());
             let Some(mut event) = event else { continue };
-            let Some(change) = per_table.get_mut(&touched.table) else { continue };
+            let Some(change) = self.tables.get_mut(&touched.table) else { continue };
             if change.events > how.bulk_over {
                 let position = *change.bulk.get_or_insert_with(|| {
                     events.push((touched.table.clone(), Event::Bulk));
@@ -106,18 +146,21 @@ impl Changes {
         let end = LogPosition(record.head);
 
         for touched in &mut self.rows {
-            let row = &mut touched.row;
-            // A row that nothing was written to is only looked at, never made.
-            if !touched.known && row.state.is_empty() {
+            touched.row.named = end;
+            let Some(settled) = &mut touched.settled else { continue };
+            let mut bytes = std::mem::take(&mut settled.bytes);
+            if bytes.is_empty() {
                 continue;
             }
-            row.named = end;
-            txn.put(keys::ROWS, keys::row(app, &touched.table, &touched.id), row.encode())?;
-            per_table.entry(touched.table.clone()).and_modify(|change| change.writes += 1);
+            touched.row.place(&mut bytes);
+            txn.put(keys::ROWS, keys::row(app, &touched.table, &touched.id), bytes)?;
+            if let Some(change) = self.tables.get_mut(&touched.table) {
+                change.writes += 1;
+            }
         }
-        for (table, change) in per_table {
+        for (table, change) in &self.tables {
             if change.writes > 0 {
-                count_rows(txn, app, &table, change.rows)?;
+                count_rows(txn, app, table, change.rows)?;
             }
         }
         Ok(())
@@ -125,9 +168,42 @@ impl Changes {
 
     /// The version of a touched row as apps see it; none if they do not.
     pub fn version(&self, table: &TableName, id: &RowId) -> Option<Version> {
-        let index = self.index.get(&(table.clone(), id.clone()))?;
-        let row = &self.rows.get(*index)?.row;
-        row.state.is_alive().then(|| Version { id: row.state.version(), position: row.changed })
+        let touched = self.rows.get(self.place(table, id)?)?;
+        let state = &touched.row.state;
+        let (alive, id) = match &touched.settled {
+            Some(settled) => (settled.alive, settled.version),
+            None => (state.is_alive(), state.version()),
+        };
+        alive.then_some(Version { id, position: touched.row.changed })
+    }
+}
+
+impl Touched {
+    /// `many`: the transaction changes so many rows of the table that none is named.
+    fn settle(&mut self, many: bool) -> Settled {
+        let state = &self.row.state;
+        let (version, alive) = (state.version(), state.is_alive());
+        let event = if many && self.old.is_none() {
+            let seen = alive && !state.is_soft_deleted();
+            seen.then_some(Event::Bulk)
+        } else {
+            judge(&self.id, self.old.as_ref(), self.row.image())
+        };
+        // A row that nothing was written to is only looked at, never made.
+        let made = self.known || !state.is_empty();
+        let bytes = if made { self.row.encode() } else { Vec::new() };
+        self.row.state = Row::default();
+        Settled { bytes, version, alive, event }
+    }
+}
+
+impl TableChange {
+    /// Counts a settled row in, or out again with -1.
+    fn count(&mut self, was_shown: bool, settled: &Settled, by: i64) {
+        self.rows += by * (i64::from(settled.alive) - i64::from(was_shown));
+        if settled.event.is_some() {
+            self.events = if by < 0 { self.events.saturating_sub(1) } else { self.events + 1 };
+        }
     }
 }
 
@@ -140,14 +216,6 @@ pub struct Stored {
     pub origin: Origin,
     /// Rows of one table above which they are logged as one entry without names.
     pub bulk_over: usize,
-}
-
-#[derive(Debug, Default)]
-struct TableChange {
-    rows: i64,
-    events: usize,
-    writes: usize,
-    bulk: Option<LogPosition>,
 }
 
 /// What apps are told of a row's change. A soft-deleted row counts as gone.

@@ -20,18 +20,26 @@ pub struct StoredRow {
 
 /// Version of the encoding: this byte, `changed` and `named` in 8 bytes each, the state.
 const FORMAT: u8 = 1;
-const HEAD: usize = 17;
+/// Room for most rows, in bytes.
+const USUAL: usize = 512;
 
 impl StoredRow {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
-        let state = self.state.encode();
-        let mut bytes = Vec::with_capacity(HEAD + state.len());
+        let mut bytes = Vec::with_capacity(USUAL);
         bytes.push(FORMAT);
         bytes.extend_from_slice(&self.changed.0.to_be_bytes());
         bytes.extend_from_slice(&self.named.0.to_be_bytes());
-        bytes.extend_from_slice(&state);
+        self.state.encode_onto(&mut bytes);
         bytes
+    }
+
+    /// Writes the row's places in the log into an encoding of it.
+    pub fn place(&self, bytes: &mut [u8]) {
+        let places = [self.changed.0.to_be_bytes(), self.named.0.to_be_bytes()].concat();
+        if let Some(room) = bytes.get_mut(1..).and_then(|rest| rest.get_mut(..places.len())) {
+            room.copy_from_slice(&places);
+        }
     }
 
     /// Reads what [`StoredRow::encode`] wrote; `table` and `key` are for the error.

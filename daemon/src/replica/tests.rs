@@ -254,6 +254,68 @@ async fn many_rows_of_a_push_are_logged_as_one() {
 }
 
 #[tokio::test]
+async fn rows_that_came_deleted_are_stored_and_not_told() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..1_600).map(|n| format!("r{n:04}")).collect();
+    let row = |(n, name): (usize, &String)| {
+        let text = if n % 2 == 0 { r#"{"_deletedAt":"then"}"# } else { r#"{"_deletedAt":null}"# };
+        (name.clone(), NOW, text)
+    };
+    let rows: Vec<_> = names.iter().enumerate().map(row).collect();
+    let rows: Vec<_> = rows.iter().map(|(name, at, text)| (name.as_str(), *at, *text)).collect();
+    bench.apply(&rows, false).await;
+    let entries = bench.entries();
+    assert_eq!(entries.len(), 800, "few enough are seen to be named");
+    assert!(entries.iter().all(|entry| matches!(entry.event, Event::Row { .. })));
+    let again = Bench::new();
+    again.apply(&rows, true).await;
+    assert_eq!(again.entries().len(), 1);
+    for bench in [bench, again] {
+        let tables = bench.store.read_blocking(|source| meta::tables(source, &app())).unwrap();
+        assert_eq!(tables[0].1.rows, 1_600);
+        assert!(bench.row("r0000").unwrap().image().unwrap().is_soft_deleted());
+    }
+}
+
+/// What a power cut would leave of a store: a copy of its files.
+fn row_on_disk(dir: &std::path::Path, row: &str) -> Option<StoredRow> {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    let store = Store::open(copy.path(), |_| {}).unwrap();
+    let key = id(row);
+    store.read_blocking(|source| Replica::row(source, &app(), &table("t"), &key)).unwrap()
+}
+
+#[tokio::test]
+async fn apps_hear_of_a_page_before_the_disk_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::over(Store::open(dir.path(), |_| {}).unwrap());
+    // The first page reserves positions, which waits for the disk.
+    bench.apply(&[("a", NOW, "{}")], false).await;
+    assert!(row_on_disk(dir.path(), "a").is_some());
+    let delta = ops::put(&Row::default(), Object::default(), stamp(NOW)).unwrap().delta;
+    let deltas = vec![RowDelta { table: table("t"), row: id("b"), delta }];
+    let push = RemotePush { deltas, bulk: false };
+    let mut head = bench.replica.head(&app());
+    head.mark_unchanged();
+    let app = app();
+    let applying = bench.replica.apply(&app, vec![push], Durability::Synced, |_| Ok(()));
+    let mut applying = std::pin::pin!(applying);
+    tokio::select! {
+        biased;
+        heard = head.changed() => heard.unwrap(),
+        applied = &mut applying => panic!("{applied:?} before it was told"),
+    }
+    assert!(bench.row("b").is_some());
+    assert!(row_on_disk(dir.path(), "b").is_none(), "nobody waited for the disk");
+    applying.await.unwrap();
+    assert!(row_on_disk(dir.path(), "b").is_some());
+}
+
+#[tokio::test]
 async fn a_row_that_came_and_went_in_one_transaction_leaves_no_event() {
     let bench = Bench::new();
     let op = |verb| Operation { table: table("t"), id: id("x"), verb, condition: None };

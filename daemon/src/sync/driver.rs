@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::remote::{self, failure};
+use super::sleep::SleepWatch;
 use super::tasks::{self, Event};
 use crate::vault::{Unlocked, VaultError};
 use tidings_wire::local::SyncState;
@@ -161,12 +162,15 @@ enum StreamNotice {
 impl Session {
     async fn run(mut self, shutdown: &CancellationToken) -> End {
         let mut written = self.shared.replica.outbox_changed();
-        let mut slept = slept(&self.shared);
+        let clock = self.shared.clock.clone();
+        let mut sleep = SleepWatch::new(clock, self.shared.settings.sleep_check);
         loop {
-            self.carry_out();
+            // What fell due is dealt with and the next deadline is asked for by one reading of the
+            // clock, so that none lies between the two.
             let now = self.now();
-            let wait = self.engine.poll_timeout(now).map(|at| at.since(now));
-            let wait = wait.unwrap_or(Duration::MAX).min(self.shared.settings.sleep_check);
+            self.engine.handle_timeout(now);
+            self.carry_out();
+            let timeout = self.engine.poll_timeout(now).map(|at| at.since(now));
             tokio::select! {
                 () = shutdown.cancelled() => return self.stop(End::Shutdown).await,
                 () = self.shared.founded.notified() => return self.stop(End::Again).await,
@@ -199,15 +203,11 @@ impl Session {
                     }
                     self.local_commits();
                 }
-                () = tokio::time::sleep(wait) => {
-                    let before = std::mem::replace(&mut slept, self::slept(&self.shared));
-                    if slept.saturating_sub(before) > Duration::from_secs(2) {
-                        tracing::info!("the computer slept: connecting anew");
-                        self.engine.handle_resumed(self.now());
-                    } else {
-                        self.engine.handle_timeout(self.now());
-                    }
+                () = sleep.woken() => {
+                    tracing::info!("the computer slept: connecting anew");
+                    self.engine.handle_resumed(self.now());
                 }
+                () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => {}
             }
         }
     }
@@ -493,9 +493,4 @@ fn ended(stream: &NotifyStream) -> StreamNotice {
 fn time(shared: &Shared) -> Time {
     let awake = shared.clock.awake().as_millis();
     Time::from_millis(u64::try_from(awake).unwrap_or(u64::MAX))
-}
-
-/// How long the computer has slept since it started.
-fn slept(shared: &Shared) -> Duration {
-    shared.clock.boot().saturating_sub(shared.clock.awake())
 }

@@ -392,7 +392,8 @@ pub(super) async fn push(
     let name = app.clone();
     let settled = shared
         .replica
-        .update(&app, Durability::Synced, move |txn| {
+        // Lost in a power cut, the same is sent again and answered again.
+        .update(&app, Durability::Relaxed, move |txn| {
             freeze::settle(txn, &name, frozen.incarnation, frozen.n)?;
             outbox_beyond(txn, &name)
         })
