@@ -48,6 +48,8 @@ pub struct Tally {
     pub checked: u64,
     /// Seconds that it took.
     pub seconds: f64,
+    /// The round that it came to.
+    pub round: String,
     /// What was lost, or whatever else went wrong; the soak ended there.
     pub lost: Option<String>,
 }
@@ -77,6 +79,7 @@ async fn run(plan: &Plan, start: Instant, tally: &mut Tally, told: &mut dyn FnMu
     let mut scene = Scene::start(plan).await;
     scene.settle(&rounds).await;
     for (number, round) in rounds.iter().enumerate() {
+        tally.round = format!("{number}, {round:?}");
         let rest = rounds.get(number + 1..).unwrap_or_default();
         let late = plan.most.is_some_and(|most| start.elapsed() >= most);
         // From the very beginning now and then: what was found once must stay.
@@ -85,15 +88,16 @@ async fn run(plan: &Plan, start: Instant, tally: &mut Tally, told: &mut dyn FnMu
             Ok(()) => scene.check(round, whole, tally).await,
             Err(wrong) => Err(wrong),
         };
-        outcome.unwrap_or_else(|wrong| panic!("round {number}, {round:?}: {wrong}"));
+        outcome.unwrap_or_else(|wrong| panic!("{wrong}"));
         tally.seconds = start.elapsed().as_secs_f64();
         told(tally, rounds.len());
         if late {
             break;
         }
     }
+    "the end".clone_into(&mut tally.round);
     let outcome = scene.newcomer(tally).await;
-    outcome.unwrap_or_else(|wrong| panic!("at the end: {wrong}"));
+    outcome.unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
 /// Longest that one round may let everybody write before something ends.

@@ -194,6 +194,57 @@ fn an_open_that_fails_at_any_step_harms_nothing() {
     }
 }
 
+#[test]
+fn open_killed_body() {
+    let Some((dir, subject)) = child::orders() else { return };
+    kill_at(std::env::var(STEP).unwrap().parse().unwrap());
+    open(&dir, subject.kind()).close().unwrap();
+    assert!(!step_came());
+    println!("{PAST}");
+}
+
+/// kill -9 before each step of an open that has something to recover, in turn alone and with a
+/// power cut: the next open has everything.
+#[test]
+fn an_open_killed_at_any_step_harms_nothing() {
+    for engine in [EngineKind::Sled, EngineKind::Redb] {
+        let disk = Disk::new();
+        let dir = disk.store();
+        let store = open(&dir, engine);
+        fill(&store);
+        let mut expected = rows(&store);
+        store.close().unwrap();
+        for step in 1.. {
+            let value = noise(step, 100);
+            let store = open(&dir, engine);
+            put(&store, "rows", b"step", &value);
+            store.close().unwrap();
+            expected.insert(b"step".to_vec(), value);
+            let subject = Subject::Engine(engine);
+            let mut child = child::again("steps::open_killed_body", &dir, subject);
+            disk.under(&mut child);
+            let output = child.env(STEP, step.to_string()).output().unwrap();
+            match step % 3 {
+                0 => disk.spare(),
+                1 => drop(disk.cut(Loss::Everything)),
+                _ => drop(disk.cut(Loss::Scattered(step))),
+            }
+            let store = Store::open(&dir, unreserved(engine));
+            let store = store.unwrap_or_else(|error| panic!("{engine}, step {step}: {error}"));
+            assert!(rows(&store) == expected, "{engine}, step {step}");
+            assert_eq!(store.check().unwrap().damaged, 0);
+            store.close().unwrap();
+            if String::from_utf8_lossy(&output.stdout).contains(PAST) {
+                eprintln!("{engine}: {step} steps");
+                assert!(step > 5);
+                break;
+            }
+            let shown = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), None, "not killed: {shown}");
+        }
+    }
+}
+
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 

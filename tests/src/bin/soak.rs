@@ -142,7 +142,9 @@ fn show(tally: &Tally, json: bool) {
             tally.checked,
             tally.seconds
         ),
-        (false, Some(lost)) => format!("{}, seed {}: LOST: {lost}", tally.engine, tally.seed),
+        (false, Some(lost)) => {
+            format!("{}, seed {}, round {}: LOST: {lost}", tally.engine, tally.seed, tally.round)
+        }
     };
     // A closed pipe is the reader's wish.
     let _ = writeln!(std::io::stdout(), "{text}");

@@ -64,6 +64,7 @@ impl Home {
                 _ => return Err(missing(&path)),
             }
         }
+        remove_half_snapshots(&home)?;
         Self::start(number, home, tables, cache)
     }
 
@@ -202,6 +203,24 @@ impl Home {
         let flushed = flushed.map_err(io::Error::from).and_then(|_| self.sync());
         flushed.map_err(|error| StoreError::io(format!("sync {}", self.path.display()), error))
     }
+}
+
+/// Removes snapshots of sled's index that were never finished. sled itself takes such a file for
+/// the newest snapshot, cannot read it, and calls the store corrupt; but it is only a shortcut
+/// over the log, and the one before it is still there.
+fn remove_half_snapshots(home: &Path) -> Result<(), StoreError> {
+    let remove = || -> io::Result<()> {
+        for entry in fs::read_dir(home)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    };
+    remove().map_err(|error| StoreError::io(format!("tidy {}", home.display()), error))
 }
 
 /// Opens sled. Its own lock outlives a closed handle until its threads are gone; this process
