@@ -19,10 +19,10 @@ import traceback
 # The tree stays as it is.
 sys.dont_write_bytecode = True
 
-from checks import account, calls, keys, pairing, rows, sealed, standards, stated
+from checks import account, calls, document, keys, pairing, rows, sealed, standards, stated
 from checks.report import Report
 
-GROUPS = (standards, keys, account, sealed, stated, pairing, rows, calls)
+GROUPS = (document, standards, keys, account, sealed, stated, pairing, rows, calls)
 # These are shared steps of other checks, with arguments of their own.
 STEPS = ("check_confirmations", "check_offer", "check_answer", "check_whole")
 

@@ -10,6 +10,7 @@ use tidings_wire::account::{
 };
 use tidings_wire::auth::{ChallengeRequest, ChallengeResponse, TokenRequest, TokenResponse};
 use tidings_wire::pairing::{OpenMailboxResponse, PutMailboxRequest, ReadMailboxResponse};
+use tidings_wire::problem::Code;
 use tidings_wire::sse::{CHANGED, Frame, KEEPALIVE};
 use tidings_wire::sync::*;
 use tidings_wire::{
@@ -231,6 +232,25 @@ fn stream() -> Value {
 
 pub fn make() -> Value {
     json!({ "cbor": cbor(), "json": json(), "stream": stream() })
+}
+
+#[test]
+fn the_protocol_names_refusals_as_they_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/protocol.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let (_, section) = document.split_once("### Refusals").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let mut named = 0;
+    for row in section.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+        let (statuses, codes) = row[2..].split_once(" | ").unwrap();
+        for code in codes.split('`').skip(1).step_by(2) {
+            let known: Code = code.parse().unwrap_or_else(|()| panic!("{code} is no code"));
+            let status = known.status().to_string();
+            assert!(statuses.split(", ").any(|listed| listed == status), "{code} is {status}");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "the table has {named} codes");
 }
 
 pub fn read(vector: &Value) {

@@ -1,11 +1,12 @@
 """Pairing: messages, confirmations, what passes through the channel."""
 
-from primitives import sealing, spake2
+import hashlib
+
+from primitives import edwards, spake2
 from protocol import pairing
 from protocol.devices import DeviceKeys
-from protocol.encodings import label, long, u32
+from protocol.encodings import long, u64
 from protocol.pairing import ANSWER, HEADS, LINKED, OFFER, STOP, Channel
-from protocol.suite import derive
 
 from .report import unhex
 
@@ -106,32 +107,39 @@ def check_pairing_again(report):
     report.refuses("an inner message with more in it", pairing.read_inner, b"\5\1\0")
 
 
+def seeded(seed, length):
+    """The randomness of a vector: SHA-256 of its seed and a counter, again and again."""
+    blocks = -(-length // 32)
+    return b"".join(
+        hashlib.sha256(seed.encode() + u64(counter)).digest() for counter in range(blocks)
+    )[:length]
+
+
 def check_pairing_spake2(report):
-    """The randomness of this conversation is not in the file, so that nobody can compute its key;
-    what can be seen of it is checked, and a whole exchange is run with it."""
     vector = report.vector("pairing_spake2")
-    conversation = Conversation(vector, bytes(32))
-    report.same("side A", conversation.message_a[:1], b"A")
-    report.same("side B", conversation.message_b[:1], b"B")
-    _, confirmed = pairing.read_message(conversation.new[1])
-    report.holds("a guessed key", conversation.channel.confirmation("new") != confirmed)
-    report.refuses("a guessed key opens", conversation.inner, "old", 1)
-    password, both = conversation.password, conversation.identities
-    x, y = 7**80, 11**70
-    a, b = spake2.message_a(password, x), spake2.message_b(password, y)
-    keys = spake2.key_of_a(password, both, x, a, b), spake2.key_of_b(password, both, y, a, b)
-    report.same("an exchange of this client's own", keys[0], keys[1])
-    guess = spake2.key_of_a(b"amused-violin-zebra", both, x, a, b)
-    report.holds("a wrong word", guess != keys[1])
-    elsewhere = pairing.identities(bytes(32), conversation.nameplate)
-    report.holds("another server", spake2.key_of_a(password, elsewhere, x, a, b) != keys[1])
-    ours, theirs = (Channel(key, both, a, b) for key in keys)
-    sealed = sealing.seal_at(
-        derive(keys[0], "pair-key-old"), bytes(24), label("pair-message") + b"\2" + u32(3), b"\5\1"
+    drawn = seeded("vector: pairing, spake2", 192)
+    report.same("keys of new", "0101" + drawn[:64].hex(), vector["device_keys"])
+    x, y = (
+        int.from_bytes(drawn[at:at + 64], "little") % edwards.ORDER for at in (64, 128)
     )
-    message = b"\1\4" + long(bytes(24) + sealed)
-    report.same("opens on the other side", theirs.open("old", 3, message), (STOP, {"reason": "declined"}))
-    report.refuses("and in its place alone", ours.open, "old", 4, message)
+    seen = Conversation(vector, bytes(32))
+    password, both, a, b = seen.password, seen.identities, seen.message_a, seen.message_b
+    report.same("message of A", spake2.message_a(password, x), a)
+    report.same("message of B", spake2.message_b(password, y), b)
+    key = spake2.key_of_a(password, both, x, a, b)
+    report.same("one key", key, spake2.key_of_b(password, both, y, a, b))
+    check_whole(report, Conversation(vector, key))
+    _, confirmed = pairing.read_message(seen.new[1])
+    guesses = {
+        "a wrong word": (b"amused-violin-zebra", both),
+        "another server": (password, pairing.identities(bytes(32), seen.nameplate)),
+        "another nameplate": (password, pairing.identities(unhex(vector, "server_id"), 4822)),
+        "sides swapped": (password, both[::-1]),
+    }
+    for what, (guess, identities) in guesses.items():
+        channel = Channel(spake2.key_of_a(guess, identities, x, a, b), both, a, b)
+        report.holds(what + " confirms otherwise", channel.confirmation("new") != confirmed)
+        report.refuses(what + " opens", channel.open, "old", 1, seen.old[1])
 
 
 def check_code(report):
