@@ -19,7 +19,7 @@ use tidings_tables::{Body, Input, Row, RowId, TableName, ops};
 use tidings_wire::account::{AppendChainRequest, CreateAccountRequest};
 use tidings_wire::auth::{Action, ChallengeRequest, TokenRequest};
 use tidings_wire::sync::{PullResponse, PushRequest, PushResponse};
-use tidings_wire::{AppId, Hash, Incarnation, ManifestNumber, Seq, Stamp, TableTag};
+use tidings_wire::{AccountId, AppId, Hash, Incarnation, ManifestNumber, Seq, Stamp, TableTag};
 
 use crate::server::client;
 
@@ -102,6 +102,11 @@ impl Hand {
         self.client.append_chain(&request).await.expect("a linked device");
         self.chain = new.chain.clone();
         Self::signed_in(self.client.clone(), keys, new.chain, self.ring.clone()).await
+    }
+
+    /// The account.
+    pub fn account(&self) -> AccountId {
+        self.chain.account()
     }
 
     /// The token, for calls that no client makes.

@@ -10,6 +10,7 @@
     reason = "a test fails by a panic that says what is wrong"
 )]
 
+pub mod bench;
 pub mod device;
 pub mod evil;
 pub mod feed;

@@ -1,0 +1,131 @@
+//! From a durable push to `changed` on every stream of its channel.
+
+use std::time::Duration;
+
+use super::accounts::{Accounts, server};
+use super::floor::Floor;
+use super::load::{Load, Spec};
+use super::process::cpu;
+use super::{Aim, Benchmark, Figure, Plan, Rounds, block_on};
+
+const FLOOR: &str = "a bare epoll server that writes 512 B and calls fdatasync before it notifies";
+
+/// One stream.
+pub(super) const CHANGED: Benchmark = Benchmark {
+    name: "changed",
+    about: "One device pushes a blob of 512 B, another one listens.",
+    figures: &[Figure {
+        name: "p50",
+        what: "from the push to the event, median",
+        unit: "µs",
+        limit: FLOOR,
+        aim: Aim::TimesAtMost(1.5),
+        unmet: "",
+    }],
+    run: |plan| {
+        let load = Numbers { streams: 1, channels: 1, accounts: 1, publishes: 300 };
+        measure(*plan, &load)
+    },
+};
+
+/// Many channels.
+pub(super) const CHANNELS: Benchmark = Benchmark {
+    name: "channels",
+    about: "10,000 streams, each on a channel of its own, of 100 accounts; pushes to any of them.",
+    figures: &[P50, CPU],
+    run: |plan| {
+        let streams = plan.pick(10_000, 200);
+        let accounts = plan.pick(100, 4);
+        measure(*plan, &Numbers { streams, channels: streams, accounts, publishes: 300 })
+    },
+};
+
+/// Many streams on one channel.
+pub(super) const FANOUT_1000: Benchmark = Benchmark {
+    name: "fanout-1000",
+    about: "1,000 streams on one channel; each push goes to all of them.",
+    figures: &[P50, CPU],
+    run: |plan| {
+        let streams = plan.pick(1_000, 100);
+        measure(*plan, &Numbers { streams, channels: 1, accounts: 1, publishes: 100 })
+    },
+};
+
+/// Very many streams on one channel.
+pub(super) const FANOUT_10000: Benchmark = Benchmark {
+    name: "fanout-10000",
+    about: "10,000 streams on one channel; each push goes to all of them.",
+    figures: &[P50, CPU],
+    run: |plan| {
+        let streams = plan.pick(10_000, 200);
+        measure(*plan, &Numbers { streams, channels: 1, accounts: 1, publishes: 30 })
+    },
+};
+
+const P50: Figure = Figure {
+    name: "p50",
+    what: "from the push to an event, median over all streams",
+    unit: "µs",
+    limit: FLOOR,
+    aim: Aim::TimesAtMost(1.4),
+    unmet: "",
+};
+
+const CPU: Figure = Figure {
+    name: "cpu",
+    what: "CPU time of the server for one delivery",
+    unit: "µs",
+    limit: FLOOR,
+    aim: Aim::TimesAtMost(1.3),
+    unmet: "",
+};
+
+struct Numbers {
+    streams: usize,
+    channels: usize,
+    accounts: usize,
+    /// In a round.
+    publishes: usize,
+}
+
+/// Longer than any benchmark: no keep-alive comes between.
+const NEVER: Duration = Duration::ZERO;
+
+fn measure(plan: Plan, numbers: &Numbers) -> Rounds {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = server(&["stream.keepalive=1d"]);
+    let floor = Floor::start(Some(&dir.path().join("journal")), NEVER);
+    let publishes = plan.pick(numbers.publishes, 5);
+    let warm = publishes / 5 + 1;
+    let all = publishes * plan.rounds() + warm;
+    let url = server.url();
+    let mut accounts = block_on(Accounts::create(&url, numbers.accounts));
+    // Spread over all channels, the same in every run.
+    let pushes = (0..all).map(|place| accounts.seal(place * 7_919 % numbers.channels)).collect();
+    let ours = Spec {
+        address: server.address(),
+        tokens: accounts.tokens(),
+        channels: numbers.channels,
+        authority: None,
+        pushes,
+    };
+    let limit = Spec { address: floor.address, ..ours.clone() };
+    let mut loads = [&ours, &limit].map(|spec| Load::start(dir.path(), spec));
+    let servers = [server.process().id(), floor.id()];
+    for load in &mut loads {
+        load.open(numbers.streams);
+        load.publish(warm);
+    }
+    let mut rounds = Rounds::default();
+    for _ in 0..plan.rounds() {
+        let [ours, limit] = [0, 1].map(|side| {
+            let before = cpu(servers[side]);
+            let delivered = loads[side].publish(publishes);
+            let spent = cpu(servers[side]) - before;
+            (delivered.p50, spent * 1e6 / delivered.count as f64)
+        });
+        rounds.add("p50", ours.0, limit.0);
+        rounds.add("cpu", ours.1, limit.1);
+    }
+    rounds
+}
