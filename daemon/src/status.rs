@@ -73,6 +73,7 @@ impl Status {
                             pushed: LogPosition(0),
                             pending: 0,
                             quarantined: 0,
+                            quarantined_at: Vec::new(),
                             complete: false,
                         },
                     );

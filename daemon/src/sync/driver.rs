@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::remote::{self, failure};
 use super::sleep::SleepWatch;
 use super::tasks::{self, Event};
+use super::{Shared, quarantine};
 use crate::vault::{Unlocked, VaultError};
 use tidings_wire::local::SyncState;
 
@@ -113,6 +113,10 @@ impl Driver {
         let start = tasks::read_start(shared, Arc::clone(&unlocked))
             .await
             .map_err(|error| error.to_string())?;
+        for app in &start.apps {
+            let held = quarantine::held(&shared.replica, &app.app).await;
+            shared.report_quarantine(&app.app, held.map_err(|error| error.to_string())?);
+        }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| error.to_string())?;
         let seed = u64::from_le_bytes(seed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidings_engine::{LaneKey, LaneState, Retried};
 use tidings_proof::Replica as ReplicaId;
-use tidings_wire::{AppId, Seq};
+use tidings_wire::{AppId, Position, Seq};
 
 use super::page::deltas;
 use super::records::{self, QuarantineKey};
@@ -13,13 +13,29 @@ use crate::replica::{RemotePush, Replica};
 use crate::store::{CommitError, Durability, Reader, StoreError, Txn};
 use crate::vault::{OpenedBlob, Unlocked};
 
-/// How much lies in quarantine of each app.
+/// What lies in an app's quarantine, as status tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// How many entries.
+    pub(super) count: u64,
+    /// Where the first of them stand on the server.
+    pub(super) at: Vec<Position>,
+}
+
+/// Most positions that status names.
+const NAMED: usize = 16;
+
+/// What lies in an app's quarantine.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn count(replica: &Replica, app: &AppId) -> Result<u64, StoreError> {
+pub(super) async fn held(replica: &Replica, app: &AppId) -> Result<Held, StoreError> {
     let app = app.clone();
-    replica.read(move |source| Ok(records::quarantine_total(source, &app)?.entries)).await
+    let read = move |source: &_| {
+        let count = records::quarantine_total(source, &app)?.entries;
+        Ok(Held { count, at: records::quarantine_positions(source, &app, NAMED)? })
+    };
+    replica.read(read).await
 }
 
 /// Opens what can be opened now.

@@ -349,6 +349,25 @@ pub fn quarantine(
     Ok(found)
 }
 
+/// Where the first entries in quarantine stand: at most `most` entries, each position once.
+pub fn quarantine_positions(
+    source: &impl Reader,
+    app: &AppId,
+    most: usize,
+) -> Result<Vec<Position>, StoreError> {
+    let prefix = key(app, QUARANTINE, &[]);
+    let page = source.range(keys::SYNC, &Scan::prefix(&prefix, most))?;
+    let mut positions = Vec::new();
+    for (key, _) in &page {
+        let rest = key.strip_prefix(prefix.as_slice()).unwrap_or_default();
+        let (position, _) =
+            rest.split_first_chunk().ok_or_else(|| misshapen(app, QUARANTINE, rest))?;
+        positions.push(Position(u64::from_be_bytes(*position)));
+    }
+    positions.dedup();
+    Ok(positions)
+}
+
 /// How much lies in quarantine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct QuarantineTotal {

@@ -9,6 +9,7 @@ use tidings_wire::{AppId, DeviceId};
 
 use super::Shared;
 use super::account::device_info;
+use super::quarantine::Held;
 use crate::clock::utc;
 use crate::vault::{AccountRecord, Unlocked};
 
@@ -92,8 +93,11 @@ impl Shared {
     }
 
     /// Tells how much of an app lies in quarantine.
-    pub(super) fn report_quarantine(&self, app: &AppId, count: u64) {
-        self.status.change_app(app, |status| status.quarantined = count);
+    pub(super) fn report_quarantine(&self, app: &AppId, held: Held) {
+        self.status.change_app(app, |status| {
+            status.quarantined = held.count;
+            status.quarantined_at = held.at.iter().map(ToString::to_string).collect();
+        });
         let apps = self.status.snapshot().apps;
         match apps.iter().find(|app| app.quarantined > 0) {
             Some(app) => {

@@ -35,7 +35,7 @@ pub(super) enum Event {
     AccountFailed(Failure),
     Page(PullOrder, Box<OpenedPage>, Arc<Unlocked>),
     PullFailed(PullOrder, Failure),
-    Stored(Box<PagePlan>, u64),
+    Stored(Box<PagePlan>, quarantine::Held),
     Frozen {
         app: AppId,
         n: Option<ManifestNumber>,
@@ -207,7 +207,7 @@ pub(super) async fn store(
     let counted = match stored {
         Ok(()) => {
             shared.report_ahead(&unlocked, &ahead);
-            quarantine::count(&shared.replica, &plan.app).await.map_err(CommitError::Store)
+            quarantine::held(&shared.replica, &plan.app).await.map_err(CommitError::Store)
         }
         Err(error) => Err(error),
     };
@@ -445,14 +445,14 @@ pub(super) async fn retry_quarantine(shared: Arc<Shared>, app: AppId) -> Event {
     let retried = quarantine::retry(&shared.replica, unlocked, &app).await;
     let counted = match retried {
         Ok(retried) => {
-            let counted = quarantine::count(&shared.replica, &app).await;
-            counted.map(|count| (retried, count)).map_err(CommitError::Store)
+            let held = quarantine::held(&shared.replica, &app).await;
+            held.map(|held| (retried, held)).map_err(CommitError::Store)
         }
         Err(error) => Err(error),
     };
     match counted {
-        Ok((retried, count)) => {
-            shared.report_quarantine(&app, count);
+        Ok((retried, held)) => {
+            shared.report_quarantine(&app, held);
             Event::Retried(app, Some(retried))
         }
         Err(error) => {

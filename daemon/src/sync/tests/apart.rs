@@ -50,7 +50,8 @@ async fn what_does_not_verify_or_open_is_kept_and_counted_and_the_rest_applied()
     for (row, text) in [(1, true), (2, false), (3, true), (4, false), (5, true)] {
         assert_eq!(b.text("t", &row.to_string()).is_some(), text, "row {row}");
     }
-    assert_eq!(quarantine::count(&b.replica, &app()).await.unwrap(), 2);
+    let held = quarantine::held(&b.replica, &app()).await.unwrap();
+    assert_eq!(held, quarantine::Held { count: 2, at: vec![Position(2), Position(4)] });
     let start = b.start();
     assert!(start.apps[0].unplaced.is_empty(), "each explains its hole");
     // Served whole after all, they are applied.

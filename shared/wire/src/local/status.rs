@@ -30,6 +30,9 @@ pub struct StatusAnswer {
     /// When the server last proved what it holds, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_at: Option<String>,
+    /// Whether there is a recovery kit that works; none while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_kit: Option<bool>,
     /// Each app, by name.
     pub apps: Vec<AppStatus>,
     /// What a person should look at.
@@ -78,6 +81,9 @@ pub struct AppStatus {
     pub pending: u64,
     /// Blobs that arrived but do not verify or open.
     pub quarantined: u64,
+    /// Where the first of these stand on the server: at most 16 positions, rising.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined_at: Vec<String>,
     /// Whether the first pull has come to its end.
     pub complete: bool,
 }
