@@ -1,6 +1,7 @@
 //! A request as it came: what a script looks at, and what a server would know.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -12,6 +13,8 @@ use tidings_wire::sync::PushRequest;
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Asked {
+    /// When it had come.
+    pub at: SystemTime,
     /// The method.
     pub method: Method,
     /// The path without the query.

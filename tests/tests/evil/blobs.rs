@@ -3,11 +3,11 @@
 
 use serde_json::json;
 use tidings_proof::{Blob, BlobHeader, Signature};
-use tidings_tests::evil::Script;
+use tidings_tests::evil::{Asked, Script};
 use tidings_tests::hand::{Hand, plain};
 use tidings_tests::{DEADLINE, eventually};
 use tidings_wire::sync::{Entry, Item};
-use tidings_wire::{Position, TableTag};
+use tidings_wire::{AppId, Position, TableTag};
 
 use super::scene::{Scene, app, app_of, blob_of, row, seq_of, swapped, table};
 
@@ -76,10 +76,12 @@ async fn attack_15_bit_flips() {
     );
     for field in 0..FIELDS {
         scene.push(0, &table, &format!("flipped-{field}"), &row(field)).await;
+        if field == 0 {
+            scene.alarm(1, "bad_blob", mark).await;
+        }
     }
     scene.quarantined(1, &app(), FIELDS).await;
     scene.endures(1).await;
-    scene.raised(1, "bad_blob").await;
 
     // The lane goes on.
     scene.push(0, &table, "after", &row("after")).await;
@@ -112,10 +114,11 @@ async fn attack_15_bit_flips() {
     scene.holds().await;
 }
 
-/// Plays a script in which every blob of the author's lane is changed once it has a number above
-/// the first, and asserts that none of them is shown.
+/// Plays a script in which so many blobs of the author's lane are changed, from a number on: that
+/// after the row that is pushed here first. Asserts that none of them is shown.
 async fn replaced(
     scene: &mut Scene,
+    from: u64,
     count: u64,
     change: impl Fn(&[Entry], &Entry, Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
 ) {
@@ -129,7 +132,7 @@ async fn replaced(
             let before = page.entries.clone();
             for entry in &mut page.entries {
                 let Some(blob) = blob_of(entry, author) else { continue };
-                if (2..2 + count).contains(&seq_of(&blob)) {
+                if (from..from + count).contains(&seq_of(&blob)) {
                     *entry = swapped(entry, change(&before, entry, blob));
                 }
             }
@@ -153,21 +156,30 @@ async fn replaced(
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_16_cut_and_paste() {
     let mut scene = Scene::new(&["author", "victim"]).await;
-    // Each header over the body of the blob before it, with either signature.
-    let last = std::sync::Mutex::new(None::<Vec<u8>>);
-    replaced(&mut scene, 2, move |_, _, blob| {
-        let donor = last.lock().unwrap().get_or_insert_with(|| blob.clone()).clone();
-        let (header, sealed, signature) = parts(&blob);
-        let (_, other, others_signature) = parts(&donor);
-        if seq_of(&blob) == 2 {
-            // There is no other body yet: its own, with a byte of the end at the beginning.
-            let mut moved = sealed.clone();
-            moved.rotate_right(1);
-            return Blob::join(&header, &moved, &signature);
-        }
-        Blob::join(&header, &other, &others_signature)
+    let (other, photos) = (table("other"), app_of("photos"));
+    // Bodies of another row of the table, of another table, of another device and another app.
+    scene.push(0, &table("t"), "donor", &row("row")).await;
+    scene.push(0, &other, "donor", &row("table")).await;
+    scene.push(1, &table("t"), "donor-2", &row("device")).await;
+    scene.push_in(0, &photos, &table("t"), "donor", &row("app")).await;
+    let first = |device: usize, app: &AppId, skip: usize| {
+        let asked = scene.evils[device].asked();
+        let of_app = asked.iter().filter(|asked| asked.app().as_ref() == Some(app));
+        of_app.flat_map(Asked::blobs).nth(skip).expect("a donor")
+    };
+    let donors =
+        [first(0, &app(), 0), first(0, &app(), 1), first(1, &app(), 0), first(0, &photos, 0)];
+    // Each under the header of another blob: with its own signature, and with the header's.
+    replaced(&mut scene, 3, 8, move |_, _, blob| {
+        let (header, _, signature) = parts(&blob);
+        let turn = usize::try_from(seq_of(&blob)).unwrap();
+        let (_, body, others_signature) = parts(&donors[turn % 4]);
+        let signature = if turn % 8 < 4 { signature } else { others_signature };
+        Blob::join(&header, &body, &signature)
     })
     .await;
+    scene.sees(1, &other, "donor").await;
+    scene.sees_in(1, &photos, &table("t"), "donor").await;
     scene.holds().await;
 }
 
@@ -182,7 +194,7 @@ async fn attack_17_cross_app_replay() {
         (asked.app() == Some(app_of("photos"))).then(|| asked.blobs().pop()).flatten()
     });
     let photo = photo.expect("the photo's blob");
-    replaced(&mut scene, 1, move |_, _, _| photo.clone()).await;
+    replaced(&mut scene, 2, 1, move |_, _, _| photo.clone()).await;
     scene.never_saw(1, &table, "secret-of-photos").await;
     scene.holds().await;
 }
@@ -194,7 +206,7 @@ async fn attack_18_cross_account_replay() {
     let table = table("t");
     let body = plain(&stranger.body(&table, &[("stranger", row("stranger"))]));
     let blob: Vec<u8> = stranger.seal(&app(), &[(&table, body)]).blobs.pop().unwrap().into();
-    replaced(&mut scene, 1, move |_, _, _| blob.clone()).await;
+    replaced(&mut scene, 2, 1, move |_, _, _| blob.clone()).await;
     scene.never_saw(1, &table, "stranger").await;
     scene.holds().await;
 }
@@ -203,7 +215,7 @@ async fn attack_18_cross_account_replay() {
 async fn attack_19_table_tags_swapped() {
     let mut scene = Scene::new(&["author", "victim"]).await;
     // Relabelled on the way: the tag is signed.
-    replaced(&mut scene, 1, |_, _, blob| {
+    replaced(&mut scene, 2, 1, |_, _, blob| {
         let (mut header, sealed, signature) = parts(&blob);
         header.lane.tag = TableTag([7; 16]);
         Blob::join(&header, &sealed, &signature)
@@ -273,8 +285,19 @@ async fn attack_47_poison_blobs() {
     let mut scene = Scene::new(&["author", "victim"]).await;
     let mut insider = join(&mut scene).await;
     let table = table("poison");
-    let poisons: [Vec<u8>; 6] = [
-        // Nothing, another packing, no frame, no body, a body that is cut, a bomb.
+    let before = scene.devices[1].process().peak_memory();
+    let mark = scene.evils[1].mark();
+    // A gibibyte of nothing in 32 KiB.
+    let bomb = {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+        let nothing = std::io::Read::take(std::io::repeat(0), 1 << 30);
+        std::io::copy(&mut { nothing }, &mut encoder).unwrap();
+        encoder.finish().unwrap()
+    };
+    assert!(bomb.len() < 100 << 10, "{} bytes", bomb.len());
+    let poisons: [Vec<u8>; 7] = [
+        tidings_tests::hand::zstd(&bomb),
+        // Nothing, another packing, no frame, no body, a body that is cut, a list without end.
         Vec::new(),
         vec![9, 1, 2, 3],
         tidings_tests::hand::zstd(b"no frame"),
@@ -287,8 +310,11 @@ async fn attack_47_poison_blobs() {
         plain(&vec![0x9b; 300 << 10]),
     ];
     let count = u64::try_from(poisons.len()).unwrap();
-    for poison in poisons {
+    for (n, poison) in poisons.into_iter().enumerate() {
         insider.push_packed(&app(), &table, poison).await;
+        if n == 0 {
+            scene.alarm(1, "bad_blob", mark).await;
+        }
     }
     // The same lane goes on, and every other.
     insider.push(&app(), &table, &[("healthy", row("healthy"))]).await;
@@ -299,6 +325,8 @@ async fn attack_47_poison_blobs() {
         scene.never_saw(device, &table, "cut").await;
         scene.endures(device).await;
     }
+    let grown = scene.devices[1].process().peak_memory().saturating_sub(before);
+    assert!(grown < 64 << 20, "the daemon grew by {} MiB", grown >> 20);
     // Over a restart the lane stands where it stood.
     scene.devices[1].stop();
     insider.push(&app(), &table, &[("healthy", row("again"))]).await;
@@ -317,7 +345,7 @@ async fn attack_15_records_that_the_server_calls_damaged() {
     let table = table("t");
     scene.push(0, &table, "before", &row(0)).await;
     scene.sees(1, &table, "before").await;
-    scene.play(
+    let mark = scene.play(
         1,
         Script::new().pages(move |_, page| {
             for entry in &mut page.entries {
@@ -330,6 +358,7 @@ async fn attack_15_records_that_the_server_calls_damaged() {
     scene.push(0, &table, "damaged", &row(2)).await;
     scene.lies_in_quarantine(1, &app(), &table, "damaged");
     scene.quarantined(1, &app(), 1).await;
+    scene.alarm(1, "bad_blob", mark).await;
     scene.push(0, &table, "after", &row(3)).await;
     scene.sees(1, &table, "after").await;
     scene.never_saw(1, &table, "damaged").await;
@@ -364,7 +393,8 @@ async fn attack_31_a_flood_of_rubbish() {
         page.head = Position(*at);
         page.has_more = full;
     });
-    scene.play(1, flood);
+    let mark = scene.play(1, flood);
+    scene.alarm(1, "bad_blob", mark).await;
     let held = |status: &tidings_wire::local::StatusAnswer| {
         status.apps.iter().any(|app| app.quarantined >= 160_000)
     };

@@ -245,11 +245,46 @@ async fn attack_45_endless_paging() {
         let mut first = first.lock().unwrap();
         *page = first.get_or_insert_with(|| page.clone()).clone();
     });
-    scene.play(1, same);
+    scene.turn_honest(1);
+    scene.quiet(1).await;
+    let mark = scene.play(1, same);
     scene.push(0, &table, "new", &row("new")).await;
-    scene.raised(1, "no_progress").await;
+    scene.alarm(1, "no_progress", mark).await;
     scene.still(1).await;
 
+    scene.holds().await;
+    scene.quiet(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_45_endless_paging_of_what_is_missing() {
+    let mut scene = Scene::new(&["author", "victim"]).await;
+    let author = scene.ids[0];
+    let table = table("t");
+    scene.push(0, &table, "before", &row(0)).await;
+    scene.sees(1, &table, "before").await;
+    // A blob is kept back, and who asks for its table is sent from one empty page to the next.
+    let script = Script::new().pages(move |asked, page| match asked.is_plain_pull() {
+        true => without(page, author, |n| n == 2),
+        false => {
+            page.entries.clear();
+            page.has_more = true;
+        }
+    });
+    let mark = scene.play(1, script);
+    scene.push(0, &table, "missing", &row(1)).await;
+    scene.push(0, &table, "behind", &row(2)).await;
+    scene.alarm(1, "withheld", mark).await;
+    scene.still(1).await;
+    let asked = scene.evils[1].asked_since(mark);
+    let again = asked.iter().filter(|asked| asked.is("/api/sync/pull") && !asked.is_plain_pull());
+    let (again, hints) =
+        (again.count(), asked.iter().filter(|asked| asked.is_plain_pull()).count());
+    // Three tries, each of three pages at most, and as many again for each time that it looks anew.
+    assert!(again <= 9 * (hints + 1), "{again} pages of what is missing for {hints} pulls");
+    scene.never_saw(1, &table, "missing").await;
+    scene.never_saw(1, &table, "behind").await;
+    scene.endures(1).await;
     scene.holds().await;
     scene.quiet(1).await;
 }

@@ -109,13 +109,12 @@ async fn attack_40_lane_fork_after_a_push() {
     scene.holds().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn attack_41_ack_and_drop() {
+/// Says that it took pushes and throws them away; what it says that it holds is up to `named`.
+async fn dropped(named: impl Fn(ManifestMark) -> Option<ManifestMark> + Send + Sync + 'static) {
     let mut scene = Scene::with(&["victim", "other"], &["sync.poll=5s"]).await;
     let table = table("t");
     scene.push(0, &table, "before", &row(0)).await;
     scene.sees(1, &table, "before").await;
-    // It says that it took the push, and throws it away.
     let generation = Arc::new(Mutex::new(None));
     let learn = Arc::clone(&generation);
     scene.play(
@@ -133,6 +132,7 @@ async fn attack_41_ack_and_drop() {
             let mut answer = accepted(asked, 77);
             let mut response: PushResponse = answer.read_cbor().unwrap();
             response.generation = generation;
+            response.manifest = response.manifest.and_then(&named);
             answer.write_cbor(&response);
             answer
         }),
@@ -145,6 +145,22 @@ async fn attack_41_ack_and_drop() {
     scene.sees(1, &table, "dropped").await;
     scene.holds().await;
     scene.quiet(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_41_ack_and_drop() {
+    dropped(Some).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_41_ack_and_drop_naming_an_older_manifest() {
+    // As if the push had never been: an answer that says so is no excuse.
+    dropped(|mark| Some(ManifestMark { n: ManifestNumber(mark.n.0 - 1), ..mark })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_41_ack_and_drop_naming_no_manifest() {
+    dropped(|_| None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -206,11 +206,17 @@ impl Scene {
         assert!(told.is_empty(), "{name} told its apps of {table}/{id}: {told:?}");
     }
 
-    /// Waits until a device raises an alarm, and asserts that three pulls are enough for it:
-    /// plain ones, since a mark. Those that look for one lane's missing blob do not count.
+    /// Waits until a device raises an alarm, and asserts that three pulls were enough for it:
+    /// plain ones, between a mark and the alarm. Those that look for one lane's missing blob do
+    /// not count.
     pub async fn alarm(&self, device: usize, code: &str, mark: usize) -> StatusAnswer {
         let status = self.raised(device, code).await;
-        let asked = self.evils[device].asked_since(mark);
+        let alarm = status.alarms.iter().find(|alarm| alarm.code == code).unwrap();
+        let since: jiff::Timestamp = alarm.since.parse().unwrap();
+        // To the millisecond, as alarms have it.
+        let raised = std::time::SystemTime::from(since) + Duration::from_millis(1);
+        let mut asked = self.evils[device].asked_since(mark);
+        asked.retain(|asked| asked.at <= raised);
         let pulls = asked.iter().filter(|asked| asked.is_plain_pull()).count();
         let apps: BTreeSet<_> = asked.iter().filter_map(Asked::app).collect();
         let most = 3 * apps.len().max(1);

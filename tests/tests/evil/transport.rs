@@ -24,42 +24,64 @@ fn pulls(asked: &[Asked], name: &str) -> usize {
     asked.iter().filter(|asked| asked.is_plain_pull() && asked.app() == Some(app.clone())).count()
 }
 
+/// Streams that say the same piece many times and then end, the first time that one is opened;
+/// later ones are quiet.
+fn hints(piece: String, times: u64) -> Script {
+    let opened = AtomicUsize::new(0);
+    Script::new().answer(STREAM, move |_| match opened.fetch_add(1, Ordering::Relaxed) {
+        0 => Answer::stream().pieces(Duration::from_millis(10), piece.clone(), times).ended(),
+        _ => Answer::stream().pieces(Duration::from_millis(100), ": alive\n\n", 100_000),
+    })
+}
+
+/// Waits until a device has heard a stream to its end, and has done what follows from it. Gives
+/// what it asked, and how many streams it opened.
+async fn heard_out(scene: &Scene, device: usize, mark: usize) -> (Vec<Asked>, usize) {
+    eventually("a second stream", DEADLINE, async || {
+        let asked = scene.evils[device].asked_since(mark);
+        let opened = asked.iter().filter(|asked| asked.is(STREAM)).count();
+        if opened >= 2 { Ok(()) } else { Err(opened) }
+    })
+    .await;
+    scene.still(device).await;
+    let asked = scene.evils[device].asked_since(mark);
+    let opened = asked.iter().filter(|asked| asked.is(STREAM)).count();
+    (asked, opened)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_43_notify_abuse() {
-    let mut scene = Scene::new(&["author", "victim"]).await;
+    // No poll comes between: whatever is pulled is pulled for a stream or for a hint.
+    let mut scene = Scene::with(&["author", "victim"], &["sync.poll=1h"]).await;
     let (table, photos) = (table("t"), app_of("photos"));
     scene.push(0, &table, "before", &row(0)).await;
     scene.push_in(0, &photos, &table, "photo", &row(0)).await;
     scene.sees(1, &table, "before").await;
     scene.sees_in(1, &photos, &table, "photo").await;
+    scene.still(1).await;
 
-    // 20,000 hints for one app, in two seconds: they come together, and no other app pays.
-    let hints = "event: changed\ndata: notes\n\n".repeat(100);
-    let flood = Script::new().answer(STREAM, move |_| {
-        Answer::stream().pieces(Duration::from_millis(10), hints.clone(), 200)
-    });
+    // 20,000 hints for one app in two seconds, ten thousand a second: they come together, and no
+    // other app pays. A stream that opens has each app pulled once; one may be on its way.
+    let flood = hints("event: changed\ndata: notes\n\n".repeat(100), 200);
     let mark = scene.play(1, flood);
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let asked = scene.evils[1].asked_since(mark);
-    assert!(pulls(&asked, "notes") < 1_500, "{} pulls for hints", pulls(&asked, "notes"));
-    assert!(pulls(&asked, "photos") <= 3, "{} pulls of another app", pulls(&asked, "photos"));
+    let (asked, opened) = heard_out(&scene, 1, mark).await;
+    assert!(pulls(&asked, "notes") < 2_000, "{} pulls for hints", pulls(&asked, "notes"));
+    let others = pulls(&asked, "photos");
+    assert!(others <= opened + 1, "{others} pulls of another app for {opened} streams");
     scene.endures(1).await;
 
     // Hints for apps of nobody, for names that are none, and for another account's.
     let strange = "event: changed\ndata: nobody\n\nevent: changed\ndata: ../etc\n\n\
                    event: changed\ndata: \n\nevent: changed\n\nevent: what\ndata: notes\n\n"
         .repeat(50);
-    let strange = Script::new().answer(STREAM, move |_| {
-        Answer::stream().pieces(Duration::from_millis(10), strange.clone(), 100)
-    });
     // What was said before may still be on its way.
     scene.turn_honest(1);
     scene.still(1).await;
-    let mark = scene.play(1, strange);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let asked = scene.evils[1].asked_since(mark);
+    let mark = scene.play(1, hints(strange, 100));
+    let (asked, opened) = heard_out(&scene, 1, mark).await;
     for name in ["notes", "photos"] {
-        assert!(pulls(&asked, name) <= 3, "{} pulls of {name}", pulls(&asked, name));
+        let count = pulls(&asked, name);
+        assert!(count <= opened + 1, "{count} pulls of {name} for {opened} streams");
     }
     assert_eq!(pulls(&asked, "nobody"), 0, "no work for an app that the account has not");
     scene.endures(1).await;
@@ -95,24 +117,16 @@ async fn useless_stream(settings: &[&str], stream: impl Fn() -> Answer + Send + 
     let table = table("t");
     scene.push(0, &table, "before", &row(0)).await;
     scene.sees(1, &table, "before").await;
-    let before = memory(&mut scene, 1);
+    let before = scene.devices[1].process().peak_memory();
     scene.play(1, Script::new().answer(STREAM, move |_| stream()));
     for n in 0..3 {
         scene.push(0, &table, &format!("r{n}"), &row(n)).await;
         scene.sees(1, &table, &format!("r{n}")).await;
     }
     scene.endures(1).await;
-    let grown = memory(&mut scene, 1).saturating_sub(before);
+    let grown = scene.devices[1].process().peak_memory().saturating_sub(before);
     assert!(grown < 64 << 20, "the daemon grew by {grown} bytes");
     scene.holds().await;
-}
-
-/// Most memory that a daemon ever had, in bytes.
-fn memory(scene: &mut Scene, device: usize) -> u64 {
-    let pid = scene.devices[device].process().id();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +188,7 @@ async fn bomb(script: Script) {
     let table = table("t");
     scene.push(0, &table, "before", &row(0)).await;
     scene.sees(1, &table, "before").await;
-    let before = memory(&mut scene, 1);
+    let before = scene.devices[1].process().peak_memory();
     let mark = scene.play(1, script);
     eventually("three bombs", DEADLINE, async || {
         let seen = scene.evils[1].asked_since(mark).len();
@@ -182,7 +196,7 @@ async fn bomb(script: Script) {
     })
     .await;
     scene.endures(1).await;
-    let grown = memory(&mut scene, 1).saturating_sub(before);
+    let grown = scene.devices[1].process().peak_memory().saturating_sub(before);
     // Twice the largest answer that is read, and what else a daemon of a test build does.
     assert!(grown < 160 << 20, "the daemon grew by {} MiB", grown >> 20);
     scene.holds().await;
