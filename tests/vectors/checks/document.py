@@ -8,9 +8,9 @@ ROOT = HERE.parent.parent
 INSIDE_A_SERVER = {"server-cursor", "server-invite"}
 
 
-def section(title):
-    """The text under a heading of the protocol."""
-    text = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+def section(title, document="protocol.md"):
+    """The text under a heading of a document."""
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     return text.split("\n## %s\n" % title)[1].split("\n## ")[0]
 
 
@@ -33,3 +33,12 @@ def check_labels_are_used(report):
         report.holds(name, '"%s"' % name in code or '"%s" + side' % stem in code)
     used = set(re.findall(r"(?:label|derive|derive_key)\((?:[\w.]+(?:\([\w]*\))?, )?\"([a-z-]+[a-z])\"", code))
     report.same("labels that are not in the document", sorted(used - named), [])
+
+
+def check_alarms_are_explained(report):
+    explained = table_words(section("Status", "apps.md"), 1)
+    judged = set(re.findall(r"\(`([a-z_]+)`\)", section("What a client judges")))
+    attacks = section("What a bad server could try", "threat-model.md")
+    for name in sorted(judged | table_words(attacks, 3) - {"waiting"}):
+        report.holds(name, name in explained)
+    report.holds("the document names alarms", len(judged) > 8)
