@@ -72,7 +72,7 @@ const FEW: &str = r#"[{"id":"a","title":"a row to follow"},{"id":"b","title":"an
 const TRANSCRIPT: &str = "\
 Tidings demo: one server and two devices on this machine. Ctrl-C ends it and leaves nothing behind.
 
-server     runs at https://localhost:#, with a certificate made just now
+server     runs at https://127.0.0.1:#, with a certificate made just now
 first      runs, and made keys and the account ACCOUNT
 second     runs, and is linked by the code CODE
 hello      a first row, in an app that the second had never heard of: there after # ms
@@ -125,8 +125,8 @@ fn normalised(text: &str) -> String {
                 {
                     "CODE".to_owned()
                 }
-                word => match word.split_once("localhost:") {
-                    Some((before, _)) => format!("{before}localhost:#,"),
+                word => match word.split_once("127.0.0.1:") {
+                    Some((before, _)) => format!("{before}127.0.0.1:#,"),
                     None => word.to_owned(),
                 },
             });

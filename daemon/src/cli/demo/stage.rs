@@ -91,10 +91,10 @@ impl Stage {
         self.dir().join("authority.pem")
     }
 
-    /// The URL that devices are told: the relay's.
+    /// The URL that devices are told: the relay's. By its number: a bare system has no `localhost`.
     pub fn url(&self) -> String {
         let port = self.relay.as_ref().map_or(0, |relay| relay.address().port());
-        format!("https://localhost:{port}")
+        format!("https://127.0.0.1:{port}")
     }
 
     /// The devices in the order of their start.
