@@ -310,8 +310,9 @@ settings! {
     transfer_timeout: Duration = "sync.transfer_timeout", "5m", "1s"..="1h";
     /// How long an answer may pause.
     stall_timeout: Duration = "sync.stall_timeout", "30s", "100ms"..="10m";
-    /// How often the daemon looks whether the computer slept.
-    sleep_check: Duration = "sync.sleep_check", "5s", "100ms"..="10m";
+    /// How often the daemon looks whether the computer slept; after a longer sleep it does so at
+    /// once.
+    sleep_check: Duration = "sync.sleep_check", "10s", "100ms"..="10m";
     /// How often a locked keychain is asked again.
     unlock_every: Duration = "sync.unlock_every", "10s", "100ms"..="1h";
     /// By how much the clock may differ from the server's before the person is told.
