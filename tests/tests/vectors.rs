@@ -12,12 +12,16 @@ use serde_json::Value;
 
 mod calls;
 mod rows;
+mod states;
 
 /// A set of answers: its file, how it is made, how it is read.
 type Construction = (&'static str, fn() -> Value, fn(&Value));
 
-const ALL: &[Construction] =
-    &[("rows", rows::make, rows::read), ("calls", calls::make, calls::read)];
+const ALL: &[Construction] = &[
+    ("rows", rows::make, rows::read),
+    ("states", states::make, states::read),
+    ("calls", calls::make, calls::read),
+];
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")

@@ -1,9 +1,11 @@
 """The device chain, and epoch secrets in transit."""
 
+import dataclasses
+
 from primitives import sealing
 from protocol import chain as chains
-from protocol.chain import KINDS, Chain, Entry
-from protocol.devices import COMPUTER, PAPER, DeviceKeys
+from protocol.chain import KINDS, Chain, Device, Entry
+from protocol.devices import COMPUTER, PAPER, DeviceKeys, DevicePublic
 from protocol.encodings import NeedsNewer, label, long, u64
 from protocol.epochs import KeyRing, commit_of, earlier_hash, seal_key
 from protocol.suite import derive
@@ -73,6 +75,9 @@ def check_folding(report):
         "a genesis with an account": owner.entry(account, 0, bytes(32), 1, owner.public() + bytes(32)),
         "a genesis with a prev": owner.entry(bytes(16), 0, head[1], 1, owner.public() + bytes(32)),
         "a genesis signed by another": stranger.entry(bytes(16), 0, bytes(32), 1, owner.public() + bytes(32)),
+        "a genesis that names another signer": owner.entry(
+            bytes(16), 0, bytes(32), 1, owner.public() + bytes(32), signer=stranger.id
+        ),
         "a rotation first": owner.entry(bytes(16), 0, bytes(32), 4, new_epoch(1, 0)),
     }
     for what, entry in beginnings.items():
@@ -125,6 +130,12 @@ def check_folding(report):
     report.refuses("an unlinked device is named", without.extended, owner.after(without, 5, other.id + long(b"")))
     report.refuses("a device unlinked again", without.extended,
                    owner.after(without, 3, listed(other.id) + listed() + new_epoch(2, 1)))
+    crowd = {bytes([at]) * 16: Device(DevicePublic(COMPUTER, bytes([at]) * 32, bytes([at]) * 1216))
+             for at in range(255)}
+    full = dataclasses.replace(two, devices={**two.devices, **dict(list(crowd.items())[:253])})
+    report.same("255 devices and one more", len(full.extended(owner.add(full, third)).active()), 256)
+    full = dataclasses.replace(two, devices={**two.devices, **dict(list(crowd.items())[:254])})
+    report.refuses("a device too many", full.extended, owner.add(full, third))
     newer = {
         "a format of later": owner.entry(account, 1, head[1], 4, rotate, format=2),
         "a kind of later": owner.after(one, 7, b""),
@@ -161,6 +172,7 @@ def check_wrap(report):
     other = Chain(account, chain.hashes, chain.devices, {0: chains.NewEpoch(0, bytes(32), None, None)})
     report.refuses("a commit that does not fit", opened, wrap, other)
     report.refuses("a secret without a commit", KeyRing(account).insert, chain, 0, bytes(32))
+    report.refuses("a secret of another account", KeyRing(bytes(16)).insert, chain, 0, secret)
     report.refuses("an epoch that is not there", KeyRing(account).insert, chain, 1, secret)
 
 

@@ -1,10 +1,15 @@
 """The server's calls, as far as a client writes and reads them."""
 
 
-from protocol import calls
+from protocol import calls, cbor
 
 from .report import unhex
 
+# What a field of each kind is not.
+WRONG = {
+    calls.NUMBER: [-1, "1", True, 1.5, None], calls.TEXT: [1, None, ["x"]], calls.BYTES: [1, "x=", "/"],
+    calls.ID16: [1, "AC" * 16, "ac" * 15], calls.ID8: ["AC" * 8, "ac" * 9], calls.HASH: ["AC" * 32, "ac" * 31],
+}
 WORDS = ("a genesis", "a wrap", "a nonce?", "a signature", "a token key", "an entry", "a secret", "a message")
 
 
@@ -28,9 +33,34 @@ def check_cbor(report):
     report.same("a field of later", calls.read("pushed", longer), pushed)
     for name in ("push", "pushed", "pulled", "headers", "manifests", "compact"):
         data = unhex(vector, name)
+        for number, other in enumerate(_with_a_text(cbor.decode(data))):
+            report.refuses("%s with a text, %d" % (name, number), calls.read, name, cbor.encode(other))
         for length in range(len(data)):
             report.refuses("%s cut to %d bytes" % (name, length), calls.read, name, data[:length])
         report.refuses(name + ", a byte longer", calls.read, name, data + b"\0")
+
+
+def _with_a_text(item):
+    """An item with each of its inner items replaced by a text, which no message has."""
+    for at, inner in enumerate(item):
+        yield item[:at] + ["text"] + item[at + 1:]
+        if isinstance(inner, list):
+            for other in _with_a_text(inner):
+                yield item[:at] + [other] + item[at + 1:]
+
+
+def check_numbers(report):
+    pushed = cbor.decode(unhex(report.vector("calls")["cbor"], "pushed"))
+    for number in (-1, True, 1.0, None):
+        other = pushed[:2] + [number] + pushed[3:]
+        report.refuses("a head of %r" % number, calls.read, "pushed", cbor.encode(other))
+    for length in (0, 7, 9):
+        other = [bytes(length)] + pushed[1:]
+        report.refuses("a generation of %d bytes" % length, calls.read, "pushed", cbor.encode(other))
+    pulled = cbor.decode(unhex(report.vector("calls")["cbor"], "pulled"))
+    for item in ([4, []], [0, []], [0], ["0", [b""]]):
+        other = pulled[:3] + [[[5, 5, item]]] + pulled[4:]
+        report.refuses("an item %r" % item, calls.read, "pulled", cbor.encode(other))
 
 
 def check_pulled(report):
@@ -80,6 +110,12 @@ def check_json(report):
             report.holds("%s: %s" % (name, what), True)
             report.refuses("%s: %s with a field missing" % (name, what), calls.check_json,
                            {key: body[key] for key in list(body)[1:]}, shape)
+            report.refuses("%s: %s with a field of its own" % (name, what), calls.check_json,
+                           {**body, "more": 1}, shape)
+            for field, kind in shape.items():
+                for wrong in WRONG.get(kind, ["x", 1]) if not isinstance(kind, (dict, list)) else ["x", 1]:
+                    report.refuses("%s: %s with %s of %r" % (name, what, field, wrong), calls.check_json,
+                                   {**body, field.rstrip("?"): wrong}, shape)
             for text in _strings(body, shape):
                 report.holds("%s: base64url of what it says" % name, text in texts)
 
@@ -100,6 +136,7 @@ def _strings(body, shape):
 
 
 def check_stream(report):
+    report.refuses("a frame cut off", calls.read_frame, "event: changed\ndata:\n")
     frames = report.vector("calls")["stream"]
     read = [calls.read_frame(frame) for frame in frames]
     report.same("frames", read, [

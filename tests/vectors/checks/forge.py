@@ -21,9 +21,9 @@ class Forger:
     def co_signature(self, account, index):
         return self.keys.sign(label("co-signature") + account + u64(index) + self.id)
 
-    def entry(self, account, index, prev, kind, body, format=1):
+    def entry(self, account, index, prev, kind, body, format=1, signer=None):
         head = bytes([format]) + account + u64(index) + prev + bytes([kind])
-        return self.sign("entry", head + long(body) + self.id)
+        return self.sign("entry", head + long(body) + (signer or self.id))
 
     def genesis(self, commit):
         return self.entry(bytes(16), 0, bytes(32), 1, self.public() + commit)

@@ -68,3 +68,14 @@ def check_merges(report):
                 merged = merge.merge(merged, delta)
             report.holds(what + ", merged in another order", merged == whole)
         report.holds(what + ", merged again", merge.merge(whole, deltas[0]) == whole)
+
+
+def check_states(report):
+    for case in report.vector("states")["rows"]:
+        row = unhex(case, "row")
+        reads = lambda row: rows.read_row(cbor.decode(row))
+        if case["taken"]:
+            reads(row)
+            report.same(case["why"], cbor.encode(cbor.decode(row)), row)
+        else:
+            report.refuses(case["why"], reads, row)

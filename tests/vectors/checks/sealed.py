@@ -154,8 +154,8 @@ def check_moved_blobs(report):
         "an app id of 65 letters": header(app="a" * 65), "the account's channel": header(app="_account"),
     }
     for what, place in never.items():
-        report.refuses("sealed in " + what, opens, written(place, seal(place)))
-    report.refuses("no sealed body", opens, written(own, bytes(39)))
+        report.refuses("sealed in " + what, blob.verify_blob, chain, written(place, seal(place)))
+    report.refuses("no sealed body", blob.verify_blob, chain, written(own, bytes(39)))
     report.refuses("a run's label", opens, own + sealed + author.keys.sign(label("run") + own + hash_of(sealed)))
     both = chain.extended(author.add(chain, Forger(3, 2)))
     paper = header(device=Forger(3, 2).id)

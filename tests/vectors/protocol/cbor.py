@@ -6,6 +6,8 @@ import struct
 from .encodings import Refused, need
 
 DEPTH = 64
+# The arrays of body, rows, row and cells around a value.
+AROUND = 6
 
 
 class Undefined:
@@ -51,7 +53,7 @@ class Decoder:
         """Whether the next item begins with this byte."""
         return self.at < len(self.data) and self.data[self.at] == byte
 
-    def item(self, levels=DEPTH + 1):
+    def item(self, levels=DEPTH + AROUND):
         """Any item, nested at most so many levels. Maps rise by the bytes of their keys."""
         major, argument = self.head()
         if major == 0:

@@ -61,7 +61,7 @@ def verify(chain, data):
     key, cut = chain.author(manifest.account, manifest.app, manifest.replica)
     chain.check_floor(FORMAT)
     if cut is not None:
-        need(manifest.n <= cut[0], "beyond the cut")
-        need(manifest.n < cut[0] or manifest.hash() == cut[1], "not the manifest of the cut")
+        at_the_cut = (manifest.n, manifest.hash()) == cut
+        need(manifest.n < cut[0] or at_the_cut, "beyond the cut, or not its manifest")
     check_signature(key, manifest.signed, manifest.signature)
     return manifest
