@@ -38,15 +38,21 @@ fn update(replaced: Stamp, stamp: Stamp, cells: &[(&[&str], Option<&str>)]) -> R
     for (path, value) in cells {
         encoder.array(4).unwrap();
         match path {
-            [column] => drop(encoder.str(column).unwrap()),
+            [column] => {
+                encoder.str(column).unwrap();
+            }
             keys => {
                 encoder.array(keys.len() as u64).unwrap();
-                keys.iter().for_each(|key| drop(encoder.str(key).unwrap()));
+                for key in *keys {
+                    encoder.str(key).unwrap();
+                }
             }
         }
         encoder.u64(2).unwrap().u64(1).unwrap();
         match value {
-            None => drop(encoder.undefined().unwrap()),
+            None => {
+                encoder.undefined().unwrap();
+            }
             Some(json) => {
                 let value = tidings_tables::json::parse(json.as_bytes()).unwrap();
                 encoder.writer_mut().extend(encode_value(&value));
@@ -62,7 +68,9 @@ fn delete(row: &Row, stamp: Stamp) -> Row {
 
 fn merged<'a>(deltas: impl IntoIterator<Item = &'a Row>) -> Row {
     let mut row = Row::default();
-    deltas.into_iter().for_each(|delta| drop(row.merge(delta)));
+    for delta in deltas {
+        row.merge(delta);
+    }
     row
 }
 
@@ -98,7 +106,9 @@ fn hanging(counts: [(u64, i64); 2], float: f64, added: &[u64], removed: &[u64]) 
     let mut bytes = Vec::new();
     let encoder = &mut Encoder::new(&mut bytes);
     encoder.array(5).unwrap().array(3).unwrap();
-    stamps.iter().for_each(|stamp| drop(encoder.bytes(stamp.as_bytes()).unwrap()));
+    for stamp in stamps {
+        encoder.bytes(stamp.as_bytes()).unwrap();
+    }
     encoder.u64(3).unwrap().array(2).unwrap().u64(1).unwrap().bool(true).unwrap();
     encoder.array(2).unwrap().u64(1).unwrap().u64(0).unwrap().array(3).unwrap();
     // A number with increments of two replicas.
@@ -121,7 +131,9 @@ fn hanging(counts: [(u64, i64); 2], float: f64, added: &[u64], removed: &[u64]) 
     encoder.array(3).unwrap().f64(1.0).unwrap();
     for places in [added, removed] {
         encoder.array(places.len() as u64).unwrap();
-        places.iter().for_each(|place| drop(encoder.u64(*place).unwrap()));
+        for place in places {
+            encoder.u64(*place).unwrap();
+        }
     }
     Row::decode(&bytes).unwrap()
 }
