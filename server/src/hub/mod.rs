@@ -30,6 +30,7 @@ pub(crate) use frames::hello;
 pub use listener::{ALL, Channel, End, Listener};
 pub(crate) use seat::{Parking, Seat};
 use shard::Shard;
+pub(crate) use sink::Outlet;
 pub use sink::{Sent, Sink, Wake};
 use streams::Key;
 
@@ -163,7 +164,7 @@ pub struct Subscription {
 impl Subscription {
     /// Hands the stream over to the hub, where it lives until its reader leaves or it ends.
     /// `first` is what the reader gets before anything else.
-    pub fn park(mut self, sink: Box<dyn Sink>, first: &Bytes) {
+    pub(crate) fn park(mut self, sink: Outlet, first: &Bytes) {
         if let Some(key) = self.key.take() {
             self.shard.lock().attach(key, sink, first);
         }
@@ -174,7 +175,7 @@ impl Subscription {
         let (shard, key, pending) = (self.shard.clone(), self.key, self.pending);
         let (body, feed) = Body::new(self, pending);
         if let Some(key) = key {
-            shard.lock().attach(key, Box::new(feed), first);
+            shard.lock().attach(key, Outlet::Boxed(Box::new(feed)), first);
         }
         body
     }

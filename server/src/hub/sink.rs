@@ -1,9 +1,12 @@
 //! Where the frames of a stream go: a parked socket, or the body of an answer.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
 use mio::{Registry, Token};
+
+use crate::net::Plain;
 
 /// Whether a sink has passed on everything that it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,4 +57,33 @@ pub trait Sink: Send {
 
     /// Passes a last frame on, if that can be done at once. The sink is dropped then.
     fn bye(&mut self, last: &Bytes);
+}
+
+/// A sink in its slot. The commonest lies there itself: thousands of small allocations between
+/// the large ones of requests would leave holes everywhere.
+pub(crate) enum Outlet {
+    /// A parked socket without TLS.
+    Plain(Plain),
+    /// Any other.
+    Boxed(Box<dyn Sink>),
+}
+
+impl Deref for Outlet {
+    type Target = dyn Sink;
+
+    fn deref(&self) -> &(dyn Sink + 'static) {
+        match self {
+            Self::Plain(plain) => plain,
+            Self::Boxed(sink) => &**sink,
+        }
+    }
+}
+
+impl DerefMut for Outlet {
+    fn deref_mut(&mut self) -> &mut (dyn Sink + 'static) {
+        match self {
+            Self::Plain(plain) => plain,
+            Self::Boxed(sink) => &mut **sink,
+        }
+    }
 }

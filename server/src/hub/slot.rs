@@ -8,7 +8,7 @@ use tidings_wire::sse::KEEPALIVE;
 
 use super::frames;
 use super::listener::{Channel, End, Listener};
-use super::sink::{Sent, Sink, Wake};
+use super::sink::{Outlet, Sent, Wake};
 
 /// Keep-alives that a reader may miss in a row while it takes no bytes; at the last it is cut.
 const MISSED: u8 = 2;
@@ -21,7 +21,7 @@ pub(super) struct Slot {
     /// Where it stands in its channel's list.
     pub(super) place: usize,
     /// None until the answer's socket or body is there.
-    pub(super) sink: Option<Box<dyn Sink>>,
+    pub(super) sink: Option<Outlet>,
     /// Told as soon as there is a sink.
     pub(super) end: Option<End>,
     flow: Flow,
@@ -52,12 +52,7 @@ impl Slot {
     }
 
     /// Gives the stream its sink, the first bytes, and what came up meanwhile.
-    pub(super) fn begin(
-        &mut self,
-        sink: Box<dyn Sink>,
-        first: &Bytes,
-        bell: Bell<'_>,
-    ) -> io::Result<()> {
+    pub(super) fn begin(&mut self, sink: Outlet, first: &Bytes, bell: Bell<'_>) -> io::Result<()> {
         let sink = self.sink.insert(sink);
         sink.arm(bell.registry, bell.token, Wake::Reader)?;
         self.send(first, bell)?;

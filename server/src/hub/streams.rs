@@ -4,21 +4,25 @@
 //! turns out to be gone is taken out on the spot.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use bytes::Bytes;
 use mio::{Registry, Token};
 use slab::Slab;
+use smallvec::SmallVec;
 use tidings_proof::Replica;
 use tidings_wire::{AccountId, DeviceId};
 
 use super::frames;
 use super::listener::{ALL, Channel, End, Listener};
-use super::sink::Sink;
+use super::sink::Outlet;
 use super::slot::{Bell, Slot};
 use super::{Settings, SubscribeError};
 use crate::clock::Millis;
+
+/// Indices of slots. Most channels have one or two listeners, who need no allocation.
+type List = SmallVec<[usize; 2]>;
 
 /// Which stream; one that took the slot later has another id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +37,11 @@ pub(super) struct Streams {
     registry: Registry,
     slots: Slab<Slot>,
     /// Who hears a channel of an account, as indices of slots.
-    channels: BTreeMap<(AccountId, Channel), Vec<usize>>,
+    channels: BTreeMap<(AccountId, Channel), List>,
     /// How many streams an account has.
     accounts: HashMap<AccountId, usize>,
-    /// When tokens end.
-    expiries: BTreeSet<(Millis, usize)>,
+    /// When tokens end, in whole seconds, and whose.
+    expiries: BTreeMap<Millis, Vec<usize>>,
     /// The name of the channel of all.
     all: Channel,
     next: u64,
@@ -52,7 +56,7 @@ impl Streams {
             slots: Slab::new(),
             channels: BTreeMap::new(),
             accounts: HashMap::new(),
-            expiries: BTreeSet::new(),
+            expiries: BTreeMap::new(),
             all: ALL.into(),
             next: 0,
             closing: false,
@@ -70,7 +74,7 @@ impl Streams {
 
     /// When the first token ends; none without a stream.
     pub(super) fn first_expiry(&self) -> Option<Millis> {
-        self.expiries.first().map(|(at, _)| *at)
+        self.expiries.first_key_value().map(|(at, _)| *at)
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -94,20 +98,18 @@ impl Streams {
             // One name in memory for all who listen.
             listener.channel = entry.key().1.clone();
         }
-        // Most channels have one listener.
-        let list = entry.or_insert_with(|| Vec::with_capacity(1));
-        let vacant = self.slots.vacant_entry();
+        let (list, vacant) = (entry.or_default(), self.slots.vacant_entry());
         let key = Key { index: vacant.key(), id: self.next };
         self.next += 1;
         *self.accounts.entry(listener.account).or_default() += 1;
-        self.expiries.insert((listener.expires, key.index));
+        self.expiries.entry(listener.expires).or_default().push(key.index);
         vacant.insert(Slot::new(key.id, listener, list.len()));
         list.push(key.index);
         Ok(key)
     }
 
     /// Gives a stream its sink and its first bytes.
-    pub(super) fn attach(&mut self, key: Key, mut sink: Box<dyn Sink>, first: &Bytes) {
+    pub(super) fn attach(&mut self, key: Key, mut sink: Outlet, first: &Bytes) {
         let Some(slot) = self.slots.get_mut(key.index).filter(|slot| slot.id == key.id) else {
             return;
         };
@@ -169,9 +171,10 @@ impl Streams {
 
     /// Ends the streams whose tokens have ended.
     pub(super) fn expire(&mut self, now: Millis) {
-        while let Some((_, index)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
-            self.expiries.pop_first();
-            self.end(index, End::Expired);
+        while self.first_expiry().is_some_and(|first| first <= now)
+            && let Some((_, ended)) = self.expiries.pop_first()
+        {
+            ended.into_iter().for_each(|index| self.end(index, End::Expired));
         }
     }
 
@@ -226,7 +229,15 @@ impl Streams {
     fn remove(&mut self, index: usize) {
         let Some(slot) = self.slots.try_remove(index) else { return };
         let Listener { account, channel, expires, .. } = slot.listener;
-        self.expiries.remove(&(expires, index));
+        if let Entry::Occupied(mut entry) = self.expiries.entry(expires) {
+            let list = entry.get_mut();
+            if let Some(at) = list.iter().position(|of| *of == index) {
+                list.swap_remove(at);
+            }
+            if list.is_empty() {
+                entry.remove();
+            }
+        }
         if let Some(count) = self.accounts.get_mut(&account) {
             *count = count.saturating_sub(1);
             if *count == 0 {

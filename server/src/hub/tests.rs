@@ -109,7 +109,9 @@ fn replica(device: u8, incarnation: u8) -> Replica {
 
 fn park(hub: &Hub, listener: Listener) -> Reader {
     let reader = Reader::default();
-    hub.subscribe(listener).unwrap().park(Box::new(Wire(reader.clone())), &Bytes::new());
+    hub.subscribe(listener)
+        .unwrap()
+        .park(Outlet::Boxed(Box::new(Wire(reader.clone()))), &Bytes::new());
     reader
 }
 
@@ -129,7 +131,7 @@ impl Table {
     fn park(&mut self, listener: Listener) -> (usize, Reader) {
         let reader = Reader::default();
         let key = self.streams.open(listener).unwrap();
-        self.streams.attach(key, Box::new(Wire(reader.clone())), &Bytes::new());
+        self.streams.attach(key, Outlet::Boxed(Box::new(Wire(reader.clone()))), &Bytes::new());
         (key.index, reader)
     }
 
@@ -167,14 +169,16 @@ fn nothing_is_missed_before_the_socket_is_there() {
         hub.publish(ACCOUNT, app, None);
     }
     let reader = Reader::default();
-    subscription.park(Box::new(Wire(reader.clone())), &Bytes::from_static(b": hello\n\n"));
+    subscription
+        .park(Outlet::Boxed(Box::new(Wire(reader.clone()))), &Bytes::from_static(b": hello\n\n"));
     assert_eq!(reader.heard(), ": hello, changed a, changed b");
     // Nor is an end.
     let subscription = hub.subscribe(listener(1, None, "a")).unwrap();
     hub.end_devices(ACCOUNT, |_| true, End::Revoked);
     assert!(reader.lock().dropped);
     let late = Reader::default();
-    subscription.park(Box::new(Wire(late.clone())), &Bytes::from_static(b": hello\n\n"));
+    subscription
+        .park(Outlet::Boxed(Box::new(Wire(late.clone()))), &Bytes::from_static(b": hello\n\n"));
     assert_eq!(late.heard(), ": hello, reauth {\"reason\":\"device_revoked\"}");
     assert!(late.lock().dropped);
     assert_eq!(hub.open_streams(), 0);
@@ -312,7 +316,7 @@ fn tokens_end_streams_in_their_order() {
     table.streams.expire(Millis(3_000));
     assert!(late.lock().dropped);
     let reader = Reader::default();
-    table.streams.attach(key, Box::new(Wire(reader.clone())), &Bytes::new());
+    table.streams.attach(key, Outlet::Boxed(Box::new(Wire(reader.clone()))), &Bytes::new());
     assert_eq!(reader.heard(), "reauth {\"reason\":\"token_expired\"}");
     assert_eq!((table.streams.len(), table.streams.first_expiry()), (0, None));
 }

@@ -9,4 +9,5 @@ mod tls;
 
 pub use accept::{Accept, serve};
 pub use files::raise_limit;
+pub(crate) use parked::Plain;
 pub use tls::{TlsError, TlsFiles};

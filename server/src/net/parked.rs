@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use mio::event::Source as _;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
 use super::accept::Entered;
-use crate::hub::{Sent, Sink, Wake};
+use crate::hub::{Outlet, Sent, Sink, Wake};
 
 /// Bytes that the kernel may queue for a parked socket (it takes twice as much for its own
 /// books). What a stalled reader does not take stays small here, and changes collapse instead.
@@ -28,22 +28,23 @@ pub(crate) trait Park: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     ///
     /// # Errors
     /// When the system does not let go of it or take it anew.
-    fn park(self, entered: Entered) -> io::Result<Box<dyn Sink>>;
+    fn park(self, entered: Entered) -> io::Result<Outlet>;
 }
 
 impl Park for tokio::net::TcpStream {
-    fn park(self, entered: Entered) -> io::Result<Box<dyn Sink>> {
-        Ok(Box::new(Plain { socket: Socket::new(self, entered)?, rest: Bytes::new() }))
+    fn park(self, entered: Entered) -> io::Result<Outlet> {
+        Ok(Outlet::Plain(Plain { socket: Socket::new(self, entered)?, rest: Box::default() }))
     }
 }
 
 impl Park for TlsStream<tokio::net::TcpStream> {
-    fn park(self, entered: Entered) -> io::Result<Box<dyn Sink>> {
+    fn park(self, entered: Entered) -> io::Result<Outlet> {
         let (stream, mut connection) = self.into_inner();
         // What was pipelined behind the request is dropped, as `Connection: close` allows.
         let mut rest = [0; PEEK];
         while connection.reader().read(&mut rest).is_ok_and(|read| read > 0) {}
-        Ok(Box::new(Tls { connection, socket: Socket::new(stream, entered)? }))
+        let socket = Socket::new(stream, entered)?;
+        Ok(Outlet::Boxed(Box::new(Tls { connection, socket })))
     }
 }
 
@@ -75,29 +76,36 @@ impl Socket {
 }
 
 /// Plain HTTP.
-struct Plain {
+pub(crate) struct Plain {
     socket: Socket,
-    /// The rest of a frame that the socket did not take whole.
-    rest: Bytes,
+    /// The rest of a frame that the socket did not take whole; nothing nearly always.
+    rest: Box<[u8]>,
+}
+
+impl Plain {
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<Sent> {
+        while !bytes.is_empty() {
+            match attempt(|| self.socket.stream.write(bytes))? {
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                None => {
+                    self.rest = bytes.into();
+                    return Ok(Sent::Held);
+                }
+            }
+        }
+        Ok(Sent::Whole)
+    }
 }
 
 impl Sink for Plain {
     fn send(&mut self, frame: &Bytes) -> io::Result<Sent> {
-        self.rest = frame.clone();
-        self.flush()
+        self.write(frame)
     }
 
     fn flush(&mut self) -> io::Result<Sent> {
-        while !self.rest.is_empty() {
-            match attempt(|| self.socket.stream.write(&self.rest))? {
-                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Some(written) => self.rest.advance(written),
-                None => return Ok(Sent::Held),
-            }
-        }
-        // An empty rest would still keep the frame in memory that it is the end of.
-        self.rest = Bytes::new();
-        Ok(Sent::Whole)
+        let rest = std::mem::take(&mut self.rest);
+        self.write(&rest)
     }
 
     fn peer(&mut self) -> io::Result<()> {

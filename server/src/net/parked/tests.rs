@@ -31,7 +31,7 @@ fn frame(seed: u8) -> Bytes {
 }
 
 /// Sends frames one by one, each held at first; the reader reads only once that has happened.
-async fn comes_whole(mut sink: Box<dyn Sink>, mut reader: impl AsyncRead + Unpin) {
+async fn comes_whole(mut sink: Outlet, mut reader: impl AsyncRead + Unpin) {
     let mut poll = Poll::new().unwrap();
     sink.arm(poll.registry(), Token(0), Wake::Reader).unwrap();
     for seed in 0..3 {
