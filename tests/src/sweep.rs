@@ -34,6 +34,8 @@ pub struct Swept {
     pub ended: u64,
     /// Faults after which it refused to start.
     pub unopened: u64,
+    /// Promises that were broken, each with its fault.
+    pub broken: Vec<String>,
 }
 
 /// Operations of the script.
@@ -43,7 +45,7 @@ const SCRIPT: usize = 40;
 /// each. Answers nothing where this system does not let us trace.
 ///
 /// # Panics
-/// A promise was broken; the text names the fault.
+/// There is no runtime, or the beginning cannot be made.
 pub fn sweep(
     subject: Subject,
     sample: Option<(u64, usize)>,
@@ -68,7 +70,7 @@ pub fn sweep(
     let mut swept = Swept::default();
     for fault in &faults {
         let outcome = runtime.block_on(program.suffer(*fault, &mut swept));
-        outcome.unwrap_or_else(|wrong| panic!("{subject:?}, {fault:?}: {wrong}"));
+        swept.broken.extend(outcome.err().map(|wrong| format!("{fault:?}: {wrong}")));
         told(&swept, fault, faults.len());
     }
     Some(swept)

@@ -7,6 +7,7 @@ use tidings_tests::sweep::{Subject, sweep};
 fn survives(subject: Subject, seed: u64) {
     let swept = sweep(subject, Some((seed, SAMPLE)), &mut |_, _, _| {});
     let Some(swept) = swept else { return };
+    assert!(swept.broken.is_empty(), "{}", swept.broken.join("\n"));
     eprintln!("{swept:?}");
     assert!(swept.faults >= SAMPLE as u64 / 2, "{swept:?}");
     assert!(swept.acknowledged > 0 && swept.refused + swept.unopened > 0, "{swept:?}");

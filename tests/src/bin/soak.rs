@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     if lost { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
-/// Sweeps the programs one after another; a broken promise is a panic that names the fault.
+/// Sweeps the programs one after another.
 fn sweeps(flags: &Flags, seed: u64) -> ExitCode {
     let servers = flags.engines.iter().filter_map(|name| match name.as_str() {
         "sled" => Some(Subject::Server("sled")),
@@ -102,6 +102,7 @@ fn sweeps(flags: &Flags, seed: u64) -> ExitCode {
         });
         match std::panic::catch_unwind(work) {
             Ok(Some(swept)) => {
+                broken |= !swept.broken.is_empty();
                 let json = serde_json::json!({ "program": format!("{subject:?}"), "swept": swept });
                 let text =
                     if flags.json { json.to_string() } else { format!("{subject:?}: {swept:?}") };
