@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde_json::json;
-use tidings_proof::Chain;
+use tidings_proof::{Chain, DeviceKind};
 use tidings_wire::{AccountId, Code, DeviceId};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -153,6 +153,20 @@ impl Shared {
     /// # Errors
     /// 401 without a valid token or from a revoked device, 403 from a suspended account, 429.
     pub async fn caller(&self, headers: &HeaderMap) -> Answer<Caller> {
+        let caller = self.reader(headers).await?;
+        let kind = caller.chain.device(caller.device).map(|device| device.public.kind);
+        if kind == Ok(DeviceKind::Paper) {
+            let message = "a paper key reads the key ring and nothing else";
+            return Err(Failure::new(Code::TokenInvalid, message));
+        }
+        Ok(caller)
+    }
+
+    /// The same for what a paper key may do, too: reading the key ring, to recover the account.
+    ///
+    /// # Errors
+    /// As [`Shared::caller`].
+    pub async fn reader(&self, headers: &HeaderMap) -> Answer<Caller> {
         let token = bearer(headers)?;
         let bearer = self.tokens.verify(token, Millis::now()).map_err(|error| {
             let code = match error {

@@ -3,12 +3,13 @@
 use http::Method;
 use tidings_proof::signin::Challenge;
 use tidings_proof::{DeviceKind, Signature};
+use tidings_wire::account::KeyringResponse;
 use tidings_wire::auth::{Action, TokenRequest};
 use tidings_wire::{AccountId, Code, ServerId};
 
 use crate::fixture::device::wrap;
 use crate::fixture::session::{answer, b64, challenge, try_sign_in, unb64};
-use crate::fixture::{Device, TestServer};
+use crate::fixture::{Device, Session, TestServer};
 
 #[tokio::test]
 async fn a_challenge_is_signed_by_the_server_and_answered_once() {
@@ -65,15 +66,22 @@ async fn answers_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test]
-async fn a_paper_key_does_not_sign_in() {
+async fn a_paper_key_reads_the_key_ring_and_nothing_else() {
     let server = TestServer::start(&[]).await;
-    let a = server.account().await;
+    let mut a = server.account().await;
     let paper = Device::of_kind(DeviceKind::Paper);
     let entry = a.device.adds(&a.chain, &paper);
-    let reply = a.append(&entry, &[wrap(a.chain.newest_epoch(), paper.id)], None).await;
+    let wrapped = wrap(a.chain.newest_epoch(), paper.id);
+    let reply = a.append(&entry, std::slice::from_ref(&wrapped), None).await;
     assert_eq!(reply.status, 200);
-    let code = try_sign_in(&server.client, &paper, a.account()).await.code();
-    assert_eq!(code, Code::TokenInvalid);
+    a.chain.extend(&entry).unwrap();
+    let paper = Session::sign_in(&server.client, paper, a.chain.clone()).await;
+    let ring: KeyringResponse = paper.get("/api/keyring").await.json();
+    assert_eq!(ring.epochs[0].wrap.as_deref(), Some(b64(wrapped.encode()).as_str()));
+    for path in ["/api/sync/apps", "/api/sync/status", "/api/sync/subscribe?app_id=*"] {
+        assert_eq!(paper.get(path).await.code(), Code::TokenInvalid, "{path}");
+    }
+    assert_eq!(paper.try_pull("notes", "").await.code(), Code::TokenInvalid);
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ pub(super) async fn keyring(
     request: Request,
 ) -> Answer<Response> {
     let call = Call::new(&shared, request);
-    let caller = shared.caller(&call.headers).await?;
+    let caller = shared.reader(&call.headers).await?;
     let epochs = shared.store.keyring(caller.account, caller.device).await?;
     let epochs = epochs
         .into_iter()

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use tidings_proof::Signature;
 use tidings_proof::signin::{Challenge, verify_answer};
-use tidings_proof::{DeviceKind, Signature};
 use tidings_wire::auth::{
     Action, ChallengeRequest, ChallengeResponse, TokenRequest, TokenResponse,
 };
@@ -77,9 +77,6 @@ pub(super) async fn check_answer(
     }
     let chain = shared.active(account, device).await?;
     let known = chain.device(device).map_err(|_| invalid("the device is not in the chain"))?;
-    if known.public.kind == DeviceKind::Paper {
-        return Err(invalid("a paper key does not sign in"));
-    }
     verify_answer(&known.public.signing, shared.identity.server(), action, &nonce, &signature)
         .map_err(|_| invalid("the signature does not fit"))
 }
