@@ -17,8 +17,9 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     source: Source,
-    /// Server time minus own time in milliseconds; [`UNKNOWN`] before it was learned.
-    offset: AtomicI64,
+    /// The server's time when this computer started, in Unix milliseconds; [`UNKNOWN`] before it
+    /// was learned. It stays true when this computer's clock is set.
+    server_start: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Clock {
     }
 
     fn with(source: Source) -> Self {
-        Self { shared: Arc::new(Shared { source, offset: AtomicI64::new(UNKNOWN) }) }
+        Self { shared: Arc::new(Shared { source, server_start: AtomicI64::new(UNKNOWN) }) }
     }
 
     /// Sets a manual clock; the computer's stays as it is.
@@ -81,18 +82,34 @@ impl Clock {
     /// The time for stamps: the earlier of the own clock and the server's, as far as it is known.
     pub fn physical(&self) -> i64 {
         let now = self.now();
-        self.server_offset().map_or(now, |offset| now.min(now.saturating_add(offset)))
+        self.server_now().map_or(now, |server| now.min(server))
     }
 
     /// Server time minus own time in milliseconds, once it was learned.
     pub fn server_offset(&self) -> Option<i64> {
-        let offset = self.shared.offset.load(Ordering::Relaxed);
-        (offset != UNKNOWN).then_some(offset)
+        self.server_now().map(|server| server.saturating_sub(self.now()))
+    }
+
+    /// The server's time, as far as it is known.
+    fn server_now(&self) -> Option<i64> {
+        let start = self.shared.server_start.load(Ordering::Relaxed);
+        (start != UNKNOWN).then(|| start.saturating_add(self.running()))
     }
 
     /// Notes server time minus own time in milliseconds.
     pub fn learn_server_offset(&self, millis: i64) {
-        self.shared.offset.store(millis.max(UNKNOWN + 1), Ordering::Relaxed);
+        let server = self.now().saturating_add(millis);
+        let start = server.saturating_sub(self.running()).max(UNKNOWN + 1);
+        self.shared.server_start.store(start, Ordering::Relaxed);
+    }
+
+    /// Milliseconds since the computer started, whatever its clock was set to meanwhile; a manual
+    /// clock stands still.
+    fn running(&self) -> i64 {
+        match &self.shared.source {
+            Source::Manual { .. } => 0,
+            Source::System => i64::try_from(self.boot().as_millis()).unwrap_or(i64::MAX),
+        }
     }
 
     /// Time since the computer started, sleep included.
@@ -148,8 +165,12 @@ mod tests {
         assert_eq!(clock.physical(), 1_000);
         clock.learn_server_offset(-200);
         assert_eq!(clock.physical(), 800);
+        // Set while the daemon runs: the server's time is known all the same.
+        clock.set(1 << 40);
+        assert_eq!(clock.physical(), 800);
+        assert_eq!(clock.server_offset(), Some(800 - (1 << 40)));
         clock.set(-5);
-        assert_eq!(clock.physical(), -205);
+        assert_eq!(clock.physical(), -5);
         clock.set(i64::MIN);
         assert_eq!(clock.physical(), i64::MIN);
     }

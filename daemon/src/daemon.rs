@@ -12,11 +12,13 @@ use crate::api::socket::{self, Socket, SocketError};
 use crate::api::{Api, account};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, RawConfig};
+use crate::disk;
+use crate::files;
 use crate::home::{Home, HomeError};
 use crate::replica::Replica;
 use crate::replica::log;
 use crate::status::Status;
-use crate::store::{CommitError, Store, StoreError};
+use crate::store::{CommitError, ErrorKind, Store, StoreError};
 use crate::sync::{Settings, Sync};
 use crate::vault::{Keystore, Vault};
 use tidings_wire::local::SyncState;
@@ -85,14 +87,31 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::AlreadyRunning { .. } => 0,
-            Self::Store(
-                StoreError::Newer { .. } | StoreError::Mismatch { .. } | StoreError::Damaged(_),
-            )
-            | Self::Config(_)
-            | Self::Socket(SocketError::Occupied { .. }) => 78,
+            Self::Store(error) => match error.kind() {
+                ErrorKind::Refused | ErrorKind::Damaged => 78,
+                ErrorKind::Retry | ErrorKind::Misuse => 1,
+            },
+            Self::Config(_)
+            | Self::Home(HomeError::Foreign { .. })
+            | Self::Socket(SocketError::Occupied { .. } | SocketError::ForeignDirectory { .. }) => {
+                78
+            }
+            Self::Home(HomeError::Directory { source, .. })
+            | Self::Socket(SocketError::Io { source, .. })
+            | Self::Token(source)
+                if is_forbidden(source) =>
+            {
+                78
+            }
             _ => 1,
         }
     }
+}
+
+/// Whether the system will say no again: rights that are missing, a file system that is read-only.
+fn is_forbidden(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::NotADirectory)
 }
 
 impl From<CommitError<StoreError>> for StartError {
@@ -169,7 +188,8 @@ impl Daemon {
         let failed = shutdown.clone();
         let opening = tokio::task::spawn_blocking(move || open(options, failed));
         let opened = opening.await.map_err(|error| StartError::Fault(error.to_string()))??;
-        let Opened { config, token, replica, status, socket } = opened;
+        let Opened { mut config, token, replica, status, socket } = opened;
+        config.connections = config.connections.min(files::raise_limit());
 
         let (serving, syncing) = (Stage::default(), Stage::default());
         let owner = token.reveal().to_owned();
@@ -190,6 +210,8 @@ impl Daemon {
         syncing.tasks.spawn(driver.run(syncing.stopping.clone()));
         let stopping = &serving.stopping;
         serving.tasks.spawn(socket::serve(socket, router, config.clone(), stopping.clone()));
+        let (store, clock) = (replica.store().clone(), replica.clock().clone());
+        serving.tasks.spawn(disk::follow(store, status.clone(), clock, stopping.clone()));
         let trimming = trim(replica.clone(), status.clone(), config.clone(), stopping.clone());
         serving.tasks.spawn(trimming);
         Ok(Self {

@@ -8,6 +8,8 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod disk;
+mod files;
 pub mod home;
 pub mod projection;
 pub mod replica;

@@ -1,6 +1,8 @@
 //! What the daemon says about itself: one shared snapshot that the sync side writes and the API,
 //! the command line and the tray read or follow.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tidings_wire::AppId;
 use tidings_wire::local::{Alarm, AppStatus, LogPosition, StatusAnswer, SyncState};
 use tokio::sync::watch;
@@ -11,6 +13,22 @@ use crate::clock;
 #[derive(Debug, Clone)]
 pub struct Status {
     shared: watch::Sender<StatusAnswer>,
+    /// What would be said if the disk took writes; none while it does.
+    beneath: Arc<Mutex<Option<Beneath>>>,
+}
+
+/// State and reason that something more urgent stands before.
+#[derive(Debug)]
+struct Beneath {
+    state: SyncState,
+    reason: Option<String>,
+}
+
+impl Beneath {
+    fn swap(&mut self, status: &mut StatusAnswer) {
+        std::mem::swap(&mut self.state, &mut status.state);
+        std::mem::swap(&mut self.reason, &mut status.reason);
+    }
 }
 
 impl Status {
@@ -29,6 +47,7 @@ impl Status {
                 apps: Vec::new(),
                 alarms: Vec::new(),
             }),
+            beneath: Arc::default(),
         }
     }
 
@@ -46,8 +65,31 @@ impl Status {
     pub fn change(&self, change: impl FnOnce(&mut StatusAnswer)) {
         self.shared.send_if_modified(|status| {
             let before = status.clone();
+            let mut beneath = self.beneath.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(beneath) = beneath.as_mut() {
+                beneath.swap(status);
+            }
             change(status);
+            if let Some(beneath) = beneath.as_mut() {
+                beneath.swap(status);
+            }
             *status != before
+        });
+    }
+
+    /// Says what keeps the disk from being written, whatever else is to be said meanwhile; none
+    /// once it takes writes.
+    pub fn set_disk(&self, trouble: Option<String>) {
+        self.shared.send_modify(|status| {
+            let mut beneath = self.beneath.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(mut known) = beneath.take() {
+                known.swap(status);
+            }
+            if let Some(trouble) = trouble {
+                let mut new = Beneath { state: SyncState::Degraded, reason: Some(trouble) };
+                new.swap(status);
+                *beneath = Some(new);
+            }
         });
     }
 

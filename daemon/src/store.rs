@@ -4,16 +4,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-pub use tidings_kv::{CommitError, Durability, Reader, Scan, Snapshot, StoreError, Txn};
+pub use tidings_kv::{CommitError, Durability, ErrorKind, Reader, Scan, Snapshot, StoreError, Txn};
 use tidings_kv::{Damage, EngineKind, OpenCheck, Options};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::disk::Disk;
 use crate::replica::keys;
 
 /// An open store. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Store {
     kv: tidings_kv::Store,
+    disk: Disk,
     /// One permit for each place in the committer's queue: whoever finds it full waits here
     /// instead of being refused.
     queue: Arc<Semaphore>,
@@ -37,11 +39,21 @@ impl Store {
     ///
     /// # Errors
     /// See [`StoreError`]: held by another daemon, newer than this program, damaged.
+    ///
+    /// `on_failure` is called once a commit has failed half way, unless the disk turned read-only.
     pub fn open(
         dir: &Path,
         on_failure: impl Fn(&StoreError) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
-        let store = Self::open_with(Some(dir), EngineKind::Redb, on_failure)?;
+        let disk = Disk::of(dir);
+        let failed = disk.clone();
+        let on_failure = move |error: &StoreError| {
+            // Reading goes on there, and a new start would not help.
+            if !failed.turned_read_only() {
+                on_failure(error);
+            }
+        };
+        let store = Self::open_with(Some(dir), disk, EngineKind::Redb, on_failure)?;
         if let Err(error) = store.compact_if_sparse(SPARSE_FROM) {
             // It is only room: what is stored is safe either way.
             tracing::warn!(%error, "the store could not be made smaller");
@@ -54,7 +66,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn memory() -> Result<Self, StoreError> {
-        Self::open_with(None, EngineKind::Memory, |_| {})
+        Self::open_with(None, Disk::of(Path::new("")), EngineKind::Memory, |_| {})
     }
 
     /// Gives room back to the file system where the file is larger than `from` bytes and more than
@@ -72,6 +84,7 @@ impl Store {
 
     fn open_with(
         dir: Option<&Path>,
+        disk: Disk,
         engine: EngineKind,
         on_failure: impl Fn(&StoreError) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
@@ -85,7 +98,7 @@ impl Store {
             Some(dir) => tidings_kv::Store::open(dir, options)?,
             None => tidings_kv::Store::in_memory(options)?,
         };
-        Ok(Self { kv, queue: Arc::new(Semaphore::new(QUEUE)) })
+        Ok(Self { kv, disk, queue: Arc::new(Semaphore::new(QUEUE)) })
     }
 
     /// Runs a job on the committer and waits for its commit. The job is run even if the caller
@@ -124,8 +137,12 @@ impl Store {
             return Err(CommitError::Store(StoreError::Closed));
         };
         let (sender, receiver) = oneshot::channel();
+        let disk = self.disk.clone();
         self.kv.submit(durability, job, move |result| {
             drop(place);
+            if matches!(result, Err(CommitError::Store(StoreError::StorageFull { .. }))) {
+                disk.is_full();
+            }
             if let Ok(answer) = &result {
                 after(answer);
             }
@@ -182,6 +199,22 @@ impl Store {
         E: Send + 'static,
     {
         self.kv.run(job)
+    }
+
+    /// Whether a write goes through: of what is there already, so that nothing is different.
+    pub async fn try_write(&self) -> bool {
+        let again = |txn: &mut Txn<'_>| {
+            if let Some(value) = txn.get(keys::META, keys::REPLICA)? {
+                txn.put(keys::META, keys::REPLICA, value)?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        self.write(Durability::Synced, again).await.is_ok()
+    }
+
+    /// The disk that it lies on.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// Names the store for its whole life.

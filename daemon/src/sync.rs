@@ -26,8 +26,10 @@ pub use self::driver::Driver;
 pub use self::pairing::Progress;
 pub use self::settings::Settings;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidings_wire::AppId;
 use tidings_wire::linking::{AccountAnswer, DeviceInfo};
 use tokio::sync::{Mutex, Notify};
 
@@ -57,6 +59,8 @@ struct Shared {
     chain_changed: Notify,
     /// Why the server cannot be used now, in words.
     trouble: std::sync::Mutex<Option<String>>,
+    /// Why it does not take what apps have to send, in its own words.
+    refusals: std::sync::Mutex<BTreeMap<AppId, String>>,
     /// One freezing at a time, of whatever app.
     freezing: Mutex<()>,
     /// One change of the account at a time.
@@ -84,6 +88,7 @@ impl Sync {
             founded: Notify::new(),
             chain_changed: Notify::new(),
             trouble: std::sync::Mutex::new(None),
+            refusals: std::sync::Mutex::default(),
             freezing: Mutex::new(()),
             changing: Mutex::new(()),
         });

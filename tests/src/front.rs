@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,9 @@ pub enum Act {
     Endless(u16, &'static str, &'static [u8], &'static [u8], Option<u64>),
     /// A stream of Server-Sent Events, fed by the test; it ends when the sender goes.
     Stream(mpsc::UnboundedReceiver<Bytes>),
+    /// The real server answers, and the connection is cut after so many bytes of the body; one
+    /// that is not longer comes whole, and is counted.
+    Short(usize, Arc<AtomicUsize>),
     /// The connection is cut.
     Cut,
 }
@@ -197,6 +201,18 @@ async fn answer(
             let bytes = Bytes::from(minicbor::to_vec(change(given)).map_err(|_| Cut)?);
             let body = if pieces > 1 { slow(bytes, pieces, pause) } else { full(bytes) };
             response(200, MEDIA_TYPE, body)
+        }
+        Act::Short(most, whole) => {
+            let (head, body) = pass(&shared, parts, body).await?.into_parts();
+            let bytes = body.collect().await.map_err(|_| Cut)?.to_bytes();
+            if bytes.len() <= most {
+                whole.fetch_add(1, Ordering::Relaxed);
+                return Ok(Response::from_parts(head, full(bytes)));
+            }
+            let end = Err(std::io::ErrorKind::ConnectionAborted.into());
+            let frames = [Ok(Frame::data(bytes.slice(..most))), end];
+            let body = StreamBody::new(tokio_stream::iter(frames)).boxed_unsync();
+            Ok(Response::from_parts(head, body))
         }
         Act::Answer(status, media_type, bytes) => response(status, media_type, full(bytes)),
         Act::Endless(status, media_type, beginning, piece, length) => {

@@ -10,6 +10,7 @@
     reason = "a test fails by a panic that says what is wrong"
 )]
 
+pub mod apart;
 pub mod bench;
 pub mod device;
 pub mod evil;
@@ -19,6 +20,7 @@ pub mod fuzz;
 pub mod hand;
 pub mod house;
 pub mod inside;
+pub mod nginx;
 pub mod process;
 pub mod programs;
 pub mod proxy;

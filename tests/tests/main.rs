@@ -12,6 +12,7 @@ mod demo;
 mod direction;
 mod evil;
 mod facts;
+mod faults;
 mod field;
 mod house;
 mod licences;

@@ -10,7 +10,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use tidings_client::ErrorKind;
-use tidings_client::remote::ClientError;
+use tidings_client::remote::{ClientError, ServerUrl};
 use tidings_crypto::pairing::PairingError;
 use tidings_wire::Problem;
 use tidings_wire::linking::{
@@ -65,10 +65,11 @@ async fn create(
     body: Body,
 ) -> Result<Json<AccountAnswer>, ApiError> {
     let CreateAccount { url, invite, setup } = state.read(&headers, body).await?;
-    let (sync, request) = (state.sync.clone(), SetupRequest { url, invite, setup });
+    let typed = url.clone();
+    let (sync, request) = (state.sync.clone(), SetupRequest { url: address(&url)?, invite, setup });
     // Carried through even if the caller goes: half an account helps nobody.
     let made = state.spawn(async move { sync.create_account(request).await });
-    Ok(Json(finished(made).await?))
+    finished(made).await.map(Json).map_err(|error| explain(error, &typed))
 }
 
 /// `POST /v1/login`: a stream of what happens, ended by `paired` or `error`.
@@ -78,13 +79,13 @@ async fn login(
     body: Body,
 ) -> Result<Response, ApiError> {
     let Login { url, setup } = state.read(&headers, body).await?;
-    let request = SetupRequest { url, invite: None, setup };
+    let request = SetupRequest { url: address(&url)?, invite: None, setup };
     let (progress, events) = mpsc::channel(16);
     let sync = state.sync.clone();
     let task = state.spawn(async move {
         // Without a listener there is nobody to show the code to: the flow ends by itself then.
         if let Err(error) = sync.login(request, progress.clone()).await {
-            let problem = ApiError::from(error).into_problem();
+            let problem = explain(error.into(), &url).into_problem();
             let _ = progress.send(LoginEvent::Error(problem)).await;
         }
         Ok(())
@@ -197,6 +198,25 @@ impl Step for LoginStream {
             }
         }
     }
+}
+
+/// A server's address as it is used and shown: what was typed, with its scheme.
+fn address(typed: &str) -> Result<String, LinkError> {
+    Ok(typed.parse::<ServerUrl>()?.to_string())
+}
+
+/// Adds what the address as it was typed may have to do with a server that does not answer.
+fn explain(error: ApiError, typed: &str) -> ApiError {
+    let Problem { details, hint, .. } = error.problem();
+    // The server said itself what is wrong, or its certificate did.
+    let said = details.is_some() || hint.as_ref().is_some_and(|hint| hint.contains("--ca"));
+    let hint = match typed.trim().split_once("://") {
+        _ if error.problem().code != Code::UpstreamFailed || said => return error,
+        Some(("http", _)) => "if the server speaks TLS, write https:// instead of http://",
+        None => "without a scheme https:// is meant; a server on this computer may need http://",
+        Some(_) => return error,
+    };
+    error.hint(hint)
 }
 
 impl From<LinkError> for ApiError {

@@ -198,7 +198,8 @@ impl Gate {
 
     /// Whether the store takes writes.
     pub fn is_healthy(&self) -> bool {
-        self.replica.store().failure().is_none()
+        let store = self.replica.store();
+        store.failure().is_none() && store.disk().trouble().is_none()
     }
 }
 

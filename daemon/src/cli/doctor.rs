@@ -1,5 +1,7 @@
 //! `tidings doctor`: everything that sync depends on, one line each, with the next step.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use tidings_client::local::LocalError;
 use tidings_client::socket::{OWNER_TOKEN_NAME, Places};
@@ -89,8 +91,36 @@ fn home(places: &Places) -> Check {
             format!("{shown}: {error}"),
             "make the directory readable to your user, or name another with --home",
         ),
-        Ok(metadata) => private(places, &metadata),
+        Ok(metadata) => match unwritable(places) {
+            Some((dir, error)) => Check::wrong(
+                "home",
+                Exit::NeedsYou,
+                format!("{} cannot be written: {error}; nothing stored is lost", dir.display()),
+                WRITABLE,
+            ),
+            None => private(places, &metadata),
+        },
     }
+}
+
+/// What to do about a disk that takes no writes.
+const WRITABLE: &str = "make it writable for your user (a disk that failed is mounted read-only: \
+                        the system's log says why), then start the daemon again";
+
+/// The directory of the home that takes no writes, and why.
+#[cfg(unix)]
+fn unwritable(places: &Places) -> Option<(PathBuf, std::io::Error)> {
+    use rustix::fs::{Access, access};
+    let dirs = [places.data.clone(), places.data.join("store")];
+    dirs.into_iter().filter(|dir| dir.exists()).find_map(|dir| {
+        let error = access(&dir, Access::WRITE_OK).err()?;
+        Some((dir, error.into()))
+    })
+}
+
+#[cfg(not(unix))]
+fn unwritable(_: &Places) -> Option<(PathBuf, std::io::Error)> {
+    None
 }
 
 #[cfg(unix)]
@@ -162,7 +192,7 @@ async fn daemon(
             "store",
             Exit::Failed,
             "does not take writes; reading works and nothing stored is lost",
-            "free some space on this disk, then restart the daemon",
+            "see what is said of sync below",
         ),
         Err(error) => {
             let failure = local.failure(error);
@@ -213,13 +243,7 @@ async fn account(local: &Local, status: &StatusAnswer, checks: &mut Vec<Check>) 
 
 /// What the daemon says of its server and its apps.
 fn sync(status: &StatusAnswer, checks: &mut Vec<Check>) {
-    if let Some(server) = &status.server {
-        let proven = match &status.proven_at {
-            Some(at) => format!("{server}, last proof of what it holds at {at}"),
-            None => format!("{server}, no proof of what it holds yet"),
-        };
-        checks.push(Check::fine("server", proven));
-    }
+    checks.extend(server(status));
     let found = headline(status);
     let wrong = |exit, next: &str| Check::wrong("sync", exit, found.clone(), next);
     let check = match status.state {
@@ -236,9 +260,13 @@ fn sync(status: &StatusAnswer, checks: &mut Vec<Check>) {
         SyncState::Reauth | SyncState::Revoked => {
             Some(wrong(Exit::NeedsYou, "tidings login URL links this computer again"))
         }
-        SyncState::Degraded => {
-            Some(wrong(Exit::Failed, "free some space on this disk, then restart the daemon"))
-        }
+        SyncState::Degraded => Some(wrong(
+            Exit::NeedsYou,
+            match status.alarms.iter().any(|alarm| alarm.code == READ_ONLY) {
+                true => WRITABLE,
+                false => "free some space on this disk; the daemon goes on by itself then",
+            },
+        )),
         SyncState::Damaged => Some(wrong(
             Exit::NeedsPerson,
             "keep a copy of the home, then link this computer anew: tidings login URL",
@@ -258,10 +286,47 @@ fn sync(status: &StatusAnswer, checks: &mut Vec<Check>) {
             "alarm",
             Exit::NeedsYou,
             format!("{} (since {}; {})", alarm.message, alarm.since, alarm.code),
-            match describe(status.state).0 {
-                "revoked" => "tidings login URL links this computer again",
-                _ => "tell whoever runs the server, with these words",
-            },
+            remedy(&alarm.code, status.state),
         ));
+    }
+}
+
+/// Whether the server can be asked, and how old what it proved is.
+fn server(status: &StatusAnswer) -> Option<Check> {
+    let server = status.server.as_ref()?;
+    let proven = match &status.proven_at {
+        Some(at) => format!("last proof of what it holds at {at}"),
+        None => "no proof of what it holds yet".to_owned(),
+    };
+    Some(match status.state {
+        SyncState::Offline => Check::wrong(
+            "server",
+            Exit::Failed,
+            format!("{server} cannot be reached; {proven}"),
+            "is the address right, and does the server run? its log says more",
+        ),
+        _ => Check::fine("server", format!("{server}, {proven}")),
+    })
+}
+
+/// The code of the alarm about a disk that turned read-only.
+const READ_ONLY: &str = crate::disk::Trouble::ReadOnly.code();
+
+/// What to do about an alarm.
+fn remedy(code: &str, state: SyncState) -> &'static str {
+    match code {
+        _ if describe(state).0 == "revoked" => "tidings login URL links this computer again",
+        "clock_differs" => {
+            "set this computer's clock right, or tell whoever runs the server if it is the server's"
+        }
+        "clock_ahead" => "set that computer's clock right",
+        "bad_blob" => "update Tidings on this computer, then restart the daemon",
+        "stream_buffered" => {
+            "tell whoever runs the server: the proxy has to pass /api/sync/subscribe on unbuffered \
+             and uncompressed (nginx: proxy_buffering off, and no text/event-stream in gzip_types)"
+        }
+        READ_ONLY => WRITABLE,
+        "disk_full" => "free some space on this disk; the daemon goes on by itself then",
+        _ => "tell whoever runs the server, with these words",
     }
 }

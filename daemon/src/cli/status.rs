@@ -47,7 +47,11 @@ pub async fn run(_: Args, context: Context) -> Result<(), Failure> {
 
 /// The state in one sentence.
 pub fn headline(status: &StatusAnswer) -> String {
-    let (word, meaning) = describe(status.state);
+    let (word, meaning) = match (describe(status.state), &status.reason) {
+        // There is more on the server than can be read here.
+        (("synced", _), Some(_)) => ("synced", "everything that can be read here is"),
+        (described, _) => described,
+    };
     let reason = match &status.reason {
         Some(reason) => format!(" ({reason})"),
         None => String::new(),

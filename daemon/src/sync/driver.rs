@@ -437,6 +437,7 @@ impl Session {
                     }
                     Notice::Reauth { .. } => engine.handle_stream_reauth(now),
                     Notice::Closing { retry } => {
+                        self.shared.set_trouble(Some("the server stops for a while".to_owned()));
                         engine.handle_stream_closed(now, Some(Failure::Busy(retry)));
                     }
                 }
@@ -483,7 +484,8 @@ fn ended(stream: &NotifyStream) -> StreamNotice {
             StreamNotice::Closed(None, Some(format!("the connection broke: {why}")))
         }
         Some(StreamEnd::Silent) => {
-            StreamNotice::Closed(None, Some("the server fell silent".to_owned()))
+            let why = "the server fell silent".to_owned();
+            StreamNotice::Closed(Some(Failure::Unreachable), Some(why))
         }
         Some(StreamEnd::Damaged(why)) => StreamNotice::Closed(Some(Failure::Refused), {
             tracing::warn!(why, "the stream sent what no server sends");

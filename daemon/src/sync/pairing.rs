@@ -468,6 +468,7 @@ impl<'a> Mailbox<'a> {
             Side::New => Side::Old,
             Side::Old => Side::New,
         };
+        let mut reached = self.sent > 0 || self.received > 0;
         loop {
             if let Some(message) = self.waiting.pop_front() {
                 return Ok(message);
@@ -483,12 +484,15 @@ impl<'a> Mailbox<'a> {
                 Err(error) if error.code().is_some() => return Err(gone(error)),
                 // What no server of ours answers will not be better the next time.
                 Err(error) if error.kind() != ErrorKind::Retry => return Err(error.into()),
+                // A server that was never reached is better told of than waited for.
+                Err(error) if !reached => return Err(error.into()),
                 Err(error) => {
                     tracing::debug!(%error, "the mailbox could not be read");
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     continue;
                 }
             };
+            reached = true;
             if server.is_some_and(|server| server != read.server_id) {
                 return Err(LinkError::Malformed(
                     "it is not the one that this account was made on",

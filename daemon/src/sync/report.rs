@@ -13,9 +13,8 @@ use super::quarantine::Held;
 use crate::clock::utc;
 use crate::vault::{AccountRecord, Unlocked};
 
-/// What is said while hints do not come through.
-const BUFFERED: &str = "something between here and the server holds its messages back; \
-                        changes are looked for every minute instead";
+/// The code of the alarm about a stream that is held back on its way.
+const BUFFERED: &str = "stream_buffered";
 
 /// The code of the alarm about a clock that is wrong.
 const CLOCK: &str = "clock_differs";
@@ -42,6 +41,8 @@ impl Shared {
     /// Tells state, age of the proof and how far each app is.
     pub(super) fn report(&self, engine: &Engine, now: Time) {
         let trouble = || self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = engine.link(now);
+        self.report_buffered(link == Link::Buffered);
         let unlinked = self
             .vault
             .unlocked()
@@ -49,7 +50,8 @@ impl Shared {
         let apps = engine.apps();
         let whole = apps.iter().all(|app| engine.is_whole(app));
         let pending = self.status.snapshot().apps.iter().any(|app| app.pending > 0);
-        let (state, reason) = match engine.link(now) {
+        let unread = self.unread();
+        let (state, reason) = match link {
             // The chain says it, not only the server.
             _ if unlinked => (SyncState::Revoked, None),
             Link::Unlinked => (
@@ -60,11 +62,13 @@ impl Shared {
             Link::Connecting => {
                 (SyncState::Syncing, trouble().or_else(|| Some("connecting".to_owned())))
             }
-            Link::Online if whole && !pending => (SyncState::Synced, None),
-            Link::Buffered if whole && !pending => (SyncState::Synced, Some(BUFFERED.to_owned())),
-            Link::Buffered => (SyncState::Syncing, Some(BUFFERED.to_owned())),
-            // What keeps changes from being sent or fetched, such as a full account.
-            Link::Online => (SyncState::Syncing, trouble()),
+            // What came and cannot be read is not in the rows, however fresh they are.
+            Link::Online | Link::Buffered if whole && !pending => (SyncState::Synced, unread),
+            // The server says why it does not take what is to be sent, such as a full account.
+            Link::Online | Link::Buffered => match self.refusal() {
+                Some(refusal) => (SyncState::Waiting, Some(refusal)),
+                None => (SyncState::Syncing, trouble()),
+            },
         };
         // The oldest of all proofs is what "synced" can stand on; without the list of apps read
         // there is none.
@@ -98,17 +102,43 @@ impl Shared {
             status.quarantined = held.count;
             status.quarantined_at = held.at.iter().map(ToString::to_string).collect();
         });
-        let apps = self.status.snapshot().apps;
-        match apps.iter().find(|app| app.quarantined > 0) {
-            Some(app) => {
-                let text = format!(
-                    "{} changes of {} came damaged, or need a newer Tidings; they are kept",
-                    app.quarantined, app.id
-                );
-                self.status.raise(BAD_BLOB, text, self.clock.now());
-            }
+        match self.unread() {
+            Some(text) => self.status.raise(BAD_BLOB, text, self.clock.now()),
             None => self.status.clear(BAD_BLOB),
         }
+    }
+
+    /// What lies in quarantine, in words.
+    fn unread(&self) -> Option<String> {
+        let apps = self.status.snapshot().apps;
+        let app = apps.iter().find(|app| app.quarantined > 0)?;
+        Some(format!(
+            "{} changes of {} came damaged, or need a newer Tidings; they are kept",
+            app.quarantined, app.id
+        ))
+    }
+
+    /// Notes why the server does not take what an app has to send; none once it does.
+    pub(super) fn set_refusal(&self, app: &AppId, refusal: Option<String>) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        match refusal {
+            Some(refusal) => refusals.insert(app.clone(), refusal),
+            None => refusals.remove(app),
+        };
+    }
+
+    fn refusal(&self) -> Option<String> {
+        let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.first_key_value().map(|(app, refusal)| format!("changes of {app}: {refusal}"))
+    }
+
+    fn report_buffered(&self, held: bool) {
+        let every = self.settings.engine.poll_buffered.as_secs_f32();
+        let text = format!(
+            "a proxy between here and the server holds its messages back; \
+             changes are looked for every {every} s instead"
+        );
+        self.report_if(BUFFERED, &text, held);
     }
 
     /// Tells whether the server named a linked computer, or anything else of the device chain, that
@@ -214,14 +244,15 @@ fn message(alarm: &Alarm) -> String {
     }
 }
 
-/// A span in the largest unit that fits.
+/// A span in the largest unit that fits, rounded.
 fn span(millis: u64) -> String {
-    let seconds = millis / 1_000;
+    let seconds = millis.saturating_add(500) / 1_000;
+    let rounded = |unit: u64| seconds.saturating_add(unit / 2) / unit;
     match seconds {
         0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
+        120..7_200 => format!("{} min", rounded(60)),
+        7_200..172_800 => format!("{} h", rounded(3_600)),
+        _ => format!("{} d", rounded(86_400)),
     }
 }
 
@@ -235,6 +266,7 @@ mod tests {
         assert_eq!(span(3_600_000), "60 min");
         assert_eq!(span(90_000), "90 s");
         assert_eq!(span(3 * 3_600_000), "3 h");
+        assert_eq!(span(365 * 86_400_000 - 20), "365 d");
     }
 
     #[test]

@@ -201,7 +201,7 @@ pub(super) async fn store(
     own: tidings_proof::Replica,
 ) -> Event {
     let now = shared.clock.now();
-    let ahead = page.ahead(shared.server_time());
+    let ahead = page.ahead(shared.latest_time());
     let stored =
         page::store_page(&shared.replica, &unlocked, page, &plan, own.incarnation, now).await;
     let counted = match stored {
@@ -386,7 +386,13 @@ pub(super) async fn push(
         Ok(response) => response,
         Err(error) => {
             shared.note("push", &error);
-            return Event::PushFailed { app, ticket, failure: push_failure(&error) };
+            let failure = push_failure(&error);
+            // What the push itself has to settle first is nobody's business.
+            let refused =
+                matches!(failure, PushFailure::Failed(Failure::Busy(_) | Failure::Refused));
+            let words = error.problem().map(|problem| problem.message.clone());
+            shared.set_refusal(&app, words.filter(|_| refused));
+            return Event::PushFailed { app, ticket, failure };
         }
     };
     let name = app.clone();
@@ -400,6 +406,7 @@ pub(super) async fn push(
         .await;
     match settled {
         Ok(outbox) => {
+            shared.set_refusal(&app, None);
             let answer = push_answer(&shared, &response);
             Event::Pushed { app, ticket, answer, outbox }
         }
@@ -517,9 +524,11 @@ impl Shared {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    /// The server's time now, as well as it is known.
-    pub(super) fn server_time(&self) -> i64 {
-        self.clock.now().saturating_add(self.clock.server_offset().unwrap_or(0))
+    /// The later of this computer's time and the server's, either of which may be wrong: what lies
+    /// ahead of both is ahead.
+    pub(super) fn latest_time(&self) -> i64 {
+        let offset = self.clock.server_offset().unwrap_or(0);
+        self.clock.now().saturating_add(offset.max(0))
     }
 
     /// Notes the server's time of an answer that was asked for at `asked` by this clock: the truth

@@ -100,6 +100,11 @@ impl Client {
     /// # Errors
     /// [`LocalError`]; anything but a success is one.
     pub async fn request(&self, request: Request) -> Result<Reply, LocalError> {
+        self.answer(request).await?.successful()
+    }
+
+    /// The same, whatever the answer's status.
+    pub(super) async fn answer(&self, request: Request) -> Result<Reply, LocalError> {
         let limit = request.timeout.unwrap_or(Some(self.timeouts.answer));
         let whole = async {
             let (head, body) = self.send(request, "application/json").await?.into_parts();

@@ -47,15 +47,19 @@ impl Reply {
         self.headers.get(ETAG)?.to_str().ok()
     }
 
-    /// Reads an answer to its end and turns what is no success into its error.
+    /// Reads an answer to its end, whatever its status.
     pub(super) async fn read(head: Parts, body: Incoming) -> Result<Self, LocalError> {
         let body = collect(body).await?;
-        let reply = Self { status: head.status, headers: head.headers, body };
-        if reply.status.is_success() {
-            return Ok(reply);
+        Ok(Self { status: head.status, headers: head.headers, body })
+    }
+
+    /// Turns what is no success into its error.
+    pub(super) fn successful(self) -> Result<Self, LocalError> {
+        if self.status.is_success() {
+            return Ok(self);
         }
-        let status = reply.status.as_u16();
-        match serde_json::from_slice(&reply.body) {
+        let status = self.status.as_u16();
+        match serde_json::from_slice(&self.body) {
             Ok(ProblemBody { error }) => {
                 Err(LocalError::Problem { status, problem: Box::new(error) })
             }

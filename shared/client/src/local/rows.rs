@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use http::{
-    Method,
+    Method, StatusCode,
     header::{CONTENT_TYPE, IF_MATCH},
 };
 use serde::Serialize;
@@ -36,7 +36,12 @@ impl Client {
     /// # Errors
     /// [`LocalError`].
     pub async fn health(&self) -> Result<PingAnswer, LocalError> {
-        self.request(Request::new(Method::GET, "/v1/health")).await?.json()
+        let reply = self.answer(Request::new(Method::GET, "/v1/health")).await?;
+        match reply.status {
+            // "No" is an answer too.
+            StatusCode::SERVICE_UNAVAILABLE => reply.json().or_else(|_| reply.successful()?.json()),
+            _ => reply.successful()?.json(),
+        }
     }
 
     /// What the daemon does and how far every app is synced.

@@ -114,7 +114,7 @@ impl Client {
         let open = async {
             let (head, body) = self.send(request, EVENT_STREAM).await?.into_parts();
             if !head.status.is_success() {
-                Reply::read(head, body).await?;
+                Reply::read(head, body).await?.successful()?;
                 return Err(LocalError::Protocol("it is no stream".to_owned()));
             }
             let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -69,6 +69,14 @@ async fn a_write_is_sent_as_the_api_reads_it() {
 }
 
 #[tokio::test]
+async fn a_store_that_takes_no_writes_is_an_answer_and_not_an_error() {
+    let body = r#"{"ok":false,"version":"0.1.0","pid":1}"#;
+    let refusal = answer("503 Service Unavailable", "application/json", body.as_bytes());
+    let fake = fake(vec![Step::Send(refusal)]);
+    assert!(!within(fake.client.health()).await.unwrap().ok);
+}
+
+#[tokio::test]
 async fn each_call_has_its_route() {
     let mut fake = answering(WRITTEN);
     let (client, app) = (fake.client.clone(), app());

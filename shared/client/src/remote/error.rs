@@ -91,13 +91,19 @@ impl ClientError {
         }
     }
 
+    /// What the server said, when it said no in its own words.
+    #[must_use]
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Problem { problem, .. } => Some(problem),
+            _ => None,
+        }
+    }
+
     /// The problem code, when the server named one.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
-        match self {
-            Self::Problem { problem, .. } => Some(problem.code),
-            _ => None,
-        }
+        self.problem().map(|problem| problem.code)
     }
 
     /// From a failure before the answer's head was here.

@@ -1,5 +1,5 @@
-//! What breaks on real machines: two daemons on one home, a stale socket and twenty starts at
-//! once, a store that a newer program wrote.
+//! Starts: two daemons on one home, a stale socket and twenty starts at once, a store that a newer
+//! program wrote.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn refuses_newer(name: &str, command: &mut std::process::Command, store: &Path) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_daemons_on_one_home() {
+async fn f20_two_daemons_on_one_home() {
     let app: AppId = "notes".parse().unwrap();
     let mut first = Device::start("first").await;
     first.put(&app, "t", "r", &json!({ "v": 1 })).await;
@@ -67,7 +67,7 @@ async fn two_daemons_on_one_home() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_starts_over_a_stale_socket() {
+async fn f21_twenty_starts_over_a_stale_socket() {
     let mut device = Device::start("killed").await;
     device.kill();
     assert!(device.socket().exists());
@@ -95,7 +95,7 @@ async fn twenty_starts_over_a_stale_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_store_is_refused_and_left_alone_by_the_daemon() {
+async fn f30_a_newer_store_is_refused_and_left_alone_by_the_daemon() {
     let mut device = Device::start("older").await;
     device.stop();
     let store = device.home().join("store");
@@ -104,7 +104,7 @@ async fn a_newer_store_is_refused_and_left_alone_by_the_daemon() {
 }
 
 #[test]
-fn a_newer_store_is_refused_and_left_alone_by_the_server() {
+fn f30_a_newer_store_is_refused_and_left_alone_by_the_server() {
     for engine in ["sled", "redb"] {
         let mut server = Server::over(engine, &[]);
         server.stop();
