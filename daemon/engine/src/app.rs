@@ -314,6 +314,12 @@ impl AppSync {
 
     /// What lay in quarantine was tried again; none if the store did not let it.
     pub(crate) fn retried(&mut self, retried: Option<Retried>) {
+        let opened = retried.iter().flat_map(|retried| &retried.opened);
+        for (lane, seq) in opened {
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                lane.gaps.remove(seq);
+            }
+        }
         // A new incarnation in between tries again by itself.
         let Pull::Retrying(cause) = self.pull else { return };
         self.pull = Pull::Idle;
@@ -322,11 +328,6 @@ impl AppSync {
             self.retry = self.retry.max(Some(cause));
             return;
         };
-        for (lane, seq) in &retried.opened {
-            if let Some(lane) = self.lanes.get_mut(lane) {
-                lane.gaps.remove(seq);
-            }
-        }
         // Only if something has grown can what is fetched again open.
         if cause == Retry::Grown || !retried.opened.is_empty() {
             self.lacking.extend(retried.lacking);
@@ -452,6 +453,9 @@ impl AppSync {
         }
         for (app, _) in self.missing.iter().filter(|(_, confirmed)| **confirmed) {
             alarms.insert(Alarm::AppWithheld { app: app.clone() });
+        }
+        if self.book.forks_chain() {
+            alarms.insert(Alarm::ChainFork);
         }
         if self.stalled {
             alarms.insert(Alarm::NoProgress { app: self.app.clone() });

@@ -9,7 +9,7 @@ use tidings_proof::{LaneHead, Replica};
 use tidings_wire::sync::{ManifestHead, ManifestMark};
 use tidings_wire::{AppId, Hash, ManifestNumber, TableTag, limits};
 
-use crate::facts::{LaneKey, ManifestFact};
+use crate::facts::{ChainVerdict, LaneKey, ManifestFact};
 use crate::output::Alarm;
 
 /// The newest manifests of one app.
@@ -71,6 +71,11 @@ impl Book {
 
     pub(crate) fn show(&mut self, shown: BTreeMap<Replica, ManifestMark>) {
         self.shown = shown;
+    }
+
+    /// Whether the newest manifest of some replica contradicts the pinned chain.
+    pub(crate) fn forks_chain(&self) -> bool {
+        self.known.values().any(|fact| fact.chain == ChainVerdict::Fork)
     }
 
     /// Every replica of which a manifest is known.

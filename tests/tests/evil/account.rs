@@ -355,7 +355,13 @@ async fn attack_09_chain_fork() {
         if found.name.as_deref() == Some("there") { Ok(()) } else { Err(format!("{found:?}")) }
     })
     .await;
-    // The other one's manifest names its head of the chain.
+    // The other one's manifest names its head of the chain, once it has read that.
+    eventually("the author took the entry of everybody else", DEADLINE, async || {
+        let devices = scene.devices[0].devices().await.devices;
+        let found = devices.iter().find(|device| device.id == scene.ids[0]).unwrap();
+        if found.name.as_deref() == Some("here") { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
     scene.push(0, &table, "after", &row("after")).await;
     scene.raised(1, "chain_fork").await;
     scene.sees(1, &table, "before").await;

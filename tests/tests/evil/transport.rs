@@ -363,7 +363,7 @@ async fn attack_48_redirects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_12_every_refusal_there_is() {
-    let settings = ["sync.poll=1s", "sync.retry_after_max=100ms", "sync.backoff_max=200ms"];
+    let settings = ["sync.poll=1s", "sync.retry_after_max=100ms", "sync.backoff_max=100ms"];
     let mut scene = Scene::with(&["author", "victim"], &settings).await;
     let table = table("t");
     scene.push(0, &table, "before", &row(0)).await;

@@ -22,6 +22,8 @@ const LANES: usize = 5;
 struct Known {
     /// Devices that get nothing now.
     barred: BTreeSet<String>,
+    /// Devices that were killed already: theirs need not come slowly any more.
+    killed: BTreeSet<String>,
     /// How many rows stand at or below what a cursor covers.
     covered: BTreeMap<Vec<u8>, usize>,
     /// Positions of the rows, in their order.
@@ -57,9 +59,10 @@ async fn o09_a_kill_between_page_and_cursor_loses_no_row() {
             if locked.barred.contains(&device) {
                 return Act::Answer(503, "text/plain", Bytes::new());
             }
-            let known = Arc::clone(&known);
             // A page of a hundred rows, a row per 10 ms.
-            Alter::slowly(100, Duration::from_millis(10), move |page| {
+            let pieces = if locked.killed.contains(&device) { 1 } else { 100 };
+            let known = Arc::clone(&known);
+            Alter::slowly(pieces, Duration::from_millis(10), move |page| {
                 let mut known = known.lock().unwrap();
                 for entry in &page.entries {
                     assert!(matches!(entry.item, Item::Blob(_)));
@@ -94,6 +97,7 @@ async fn o09_a_kill_between_page_and_cursor_loses_no_row() {
         device.kill();
 
         known.lock().unwrap().barred.insert(id.clone());
+        known.lock().unwrap().killed.insert(id.clone());
         known.lock().unwrap().asked.remove(&id);
         device.resume().await;
         let cursor = eventually("it asks for more", DEADLINE, async || {

@@ -109,8 +109,22 @@ fn a_chain_that_contradicts_ours_is_told() {
     let mut bench = Bench::notes();
     let mut fact = manifest(other(2), 1, &[]);
     fact.chain = ChainVerdict::Fork;
-    bench.pulled(&page_with(Vec::new(), vec![fact]));
+    bench.pulled(&page_with(Vec::new(), vec![fact.clone()]));
     assert_eq!(bench.alarms(), ["chain_fork"]);
+    // A chain that the server shows us is no answer to what a linked device has signed.
+    bench.engine.handle_account_changed(bench.now);
+    bench.orders();
+    bench.account(&[app("notes")]);
+    assert_eq!(bench.alarms(), ["chain_fork"]);
+    let facts = PageFacts { heads: vec![head_of(&fact)], ..page(Vec::new()) };
+    bench.pulled(&facts);
+    assert_eq!(bench.alarms(), ["chain_fork"]);
+    // Only what that device says later is.
+    bench.pulled(&page_with(Vec::new(), vec![manifest(other(2), 2, &[])]));
+    bench.engine.handle_account_changed(bench.now);
+    bench.orders();
+    bench.account(&[app("notes")]);
+    assert!(bench.alarms().is_empty());
 }
 
 #[test]
