@@ -19,6 +19,7 @@ pub mod socket;
 mod status;
 mod stream;
 mod tables;
+mod unsent;
 
 use std::sync::Arc;
 
@@ -105,6 +106,7 @@ impl Api {
             .route("/tables/{table}/subscribe", get(stream::table_subscribe))
             .route("/stream", get(stream::app_stream))
             .route("/subscribe", get(stream::app_subscribe))
+            .route("/unsent", get(unsent::list))
             .route("/batch", post(batch::batch));
         Router::new()
             .route("/v1/ping", get(status::ping))

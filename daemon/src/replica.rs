@@ -5,7 +5,7 @@
 //! [`Replica::apply`]. The API reads it through views; it never sees the store.
 
 mod apply;
-mod changes;
+pub(crate) mod changes;
 mod heads;
 pub mod keys;
 pub mod log;

@@ -44,6 +44,7 @@ impl Status {
                 device: None,
                 server: None,
                 proven_at: None,
+                recovery_kit: None,
                 apps: Vec::new(),
                 alarms: Vec::new(),
             }),

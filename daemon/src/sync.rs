@@ -4,13 +4,17 @@
 //! the vault seals and opens, the replica stores; what is here joins them and talks to the server.
 
 mod account;
+mod anchor;
+mod devices;
 mod driver;
 mod freeze;
 mod gate;
 mod page;
 mod pairing;
 mod quarantine;
+mod rebuild;
 mod records;
+mod recovery;
 mod remote;
 mod renew;
 mod report;
@@ -30,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidings_wire::AppId;
-use tidings_wire::linking::{AccountAnswer, DeviceInfo};
+use tidings_wire::linking::{AccountAnswer, DeviceInfo, Recover, RecoverAnswer, RecoveryKit};
 use tokio::sync::{Mutex, Notify};
 
 use self::gate::Gate;
@@ -130,6 +134,38 @@ impl Sync {
     /// [`LinkError`].
     pub async fn add_device(&self, code: &str) -> Result<DeviceInfo, LinkError> {
         pairing::add_device(&self.shared, code).await
+    }
+
+    /// Makes a recovery kit in place of the one before.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub async fn make_kit(&self) -> Result<RecoveryKit, LinkError> {
+        recovery::make_kit(&self.shared).await
+    }
+
+    /// Comes back into an account with the words of its recovery kit.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub async fn recover(&self, asked: Recover) -> Result<RecoverAnswer, LinkError> {
+        recovery::recover(&self.shared, asked).await
+    }
+
+    /// Unlinks devices, by their names or ids.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub async fn revoke_devices(&self, devices: &[String]) -> Result<Vec<DeviceInfo>, LinkError> {
+        devices::revoke(&self.shared, devices).await
+    }
+
+    /// Gives a device another name.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub async fn rename_device(&self, device: &str, name: &str) -> Result<DeviceInfo, LinkError> {
+        devices::rename(&self.shared, device, name).await
     }
 
     /// Every device that ever was in the account.

@@ -5,6 +5,7 @@
 //! public to the account, lies in the store. Nothing here talks to a server.
 
 mod account;
+mod anchors;
 mod body;
 mod hardening;
 mod keystore;
@@ -12,7 +13,8 @@ mod notice;
 mod open;
 mod seal;
 
-pub use self::account::{AccountRecord, VaultError};
+pub use self::account::{AccountRecord, Intent, VaultError};
+pub use self::anchors::{Anchor, Anchored, Anchors};
 pub use self::body::{BodyProblem, pack_body, unpack_body};
 pub use self::hardening::forbid_core_dumps;
 
@@ -22,8 +24,9 @@ pub use self::seal::{FreshBlob, LaneWriter};
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidings_crypto::Keyring;
-use tidings_proof::{Chain, SignedEntry};
+use tidings_crypto::{EpochSecret, Keyring};
+use tidings_proof::{Chain, Replica, SignedEntry};
+use tidings_wire::{AppId, DeviceId, Epoch};
 use tokio::sync::Mutex;
 
 use crate::store::{Durability, Store, StoreError};
@@ -40,6 +43,11 @@ struct Shared {
     keystore: Keystore,
     /// One extension of the chain at a time.
     extending: Mutex<()>,
+    /// One change of what the keystore holds at a time.
+    saving: Mutex<()>,
+    /// What the keystore holds beyond the key ring: secrets of epochs that were about to be
+    /// started. They count once the chain has the entry.
+    prepared: RwLock<Option<Keyring>>,
     /// Keys, chain and account of this moment; none without an account or while locked.
     unlocked: RwLock<Option<Arc<Unlocked>>>,
 }
@@ -52,6 +60,8 @@ impl Vault {
                 store,
                 keystore,
                 extending: Mutex::new(()),
+                saving: Mutex::new(()),
+                prepared: RwLock::new(None),
                 unlocked: RwLock::new(None),
             }),
         }
@@ -69,8 +79,40 @@ impl Vault {
     /// account.
     ///
     /// # Errors
-    /// The keychain is locked or its entry is gone, or what is stored is damaged.
+    /// The keychain is locked or its entry is gone, or what is stored is damaged;
+    /// [`VaultError::Revoked`] once the chain says that this device was unlinked: then its secrets
+    /// are taken away.
     pub async fn unlock(&self) -> Result<bool, VaultError> {
+        let stored = self.shared.store.read(|view| {
+            let account = account::read(view)?;
+            let entries = account::read_chain(view)?;
+            let anchors = anchors::read(view)?;
+            Ok::<_, StoreError>(account.map(|account| (account, entries, anchors)))
+        });
+        let Some((record, entries, anchors)) = stored.await? else { return Ok(false) };
+        let chain = Chain::fold(record.account, &entries).map_err(VaultError::Chain)?;
+        if !record.joining && is_revoked(&chain, record.device) {
+            self.wipe(&record).await?;
+            return Err(VaultError::Revoked);
+        }
+        let secrets = self.shared.keystore.load(record.keystore).await?;
+        let secrets = secrets.ok_or(VaultError::SecretsMissing(record.keystore))?;
+        let Secrets { keys, keyring: stored } = secrets;
+        if keys.id() != record.device || stored.account() != record.account {
+            return Err(VaultError::WrongSecrets(record.keystore));
+        }
+        let mut keyring = Keyring::new(record.account);
+        keyring.adopt(&chain, &stored);
+        self.prepare_from(stored);
+        self.set(Unlocked { record, keys, keyring, chain, anchors: Arc::new(anchors) });
+        Ok(true)
+    }
+
+    /// Whether the stored chain says that this device was unlinked.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the chain does not verify.
+    pub async fn is_retired(&self) -> Result<bool, VaultError> {
         let stored = self.shared.store.read(|view| {
             let account = account::read(view)?;
             let entries = account::read_chain(view)?;
@@ -78,14 +120,43 @@ impl Vault {
         });
         let Some((record, entries)) = stored.await? else { return Ok(false) };
         let chain = Chain::fold(record.account, &entries).map_err(VaultError::Chain)?;
-        let secrets = self.shared.keystore.load(record.keystore).await?;
-        let secrets = secrets.ok_or(VaultError::SecretsMissing(record.keystore))?;
-        let Secrets { keys, keyring } = secrets;
-        if keys.id() != record.device || keyring.account() != record.account {
-            return Err(VaultError::WrongSecrets(record.keystore));
+        Ok(!record.joining && is_revoked(&chain, record.device))
+    }
+
+    /// Takes this device's secrets away, if the pinned chain says that it was unlinked; true if it
+    /// does. The server's word alone does nothing here.
+    ///
+    /// # Errors
+    /// The keychain does not let go of them now.
+    pub async fn retire(&self) -> Result<bool, VaultError> {
+        let Some(current) = self.unlocked() else { return Ok(false) };
+        if current.record.joining || !is_revoked(&current.chain, current.record.device) {
+            return Ok(false);
         }
-        self.set(Unlocked { record, keys, keyring, chain });
+        self.wipe(&current.record).await?;
         Ok(true)
+    }
+
+    async fn wipe(&self, record: &AccountRecord) -> Result<(), VaultError> {
+        let _one = self.shared.saving.lock().await;
+        self.lock();
+        self.shared.keystore.wipe(record.keystore).await?;
+        tracing::warn!("this computer was unlinked; its keys were taken away");
+        Ok(())
+    }
+
+    /// Forgets in memory what was unlocked.
+    fn lock(&self) {
+        *self.shared.unlocked.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.shared.prepared.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn prepare_from(&self, stored: Keyring) {
+        *self.shared.prepared.write().unwrap_or_else(PoisonError::into_inner) = Some(stored);
+    }
+
+    fn prepared(&self) -> Option<Keyring> {
+        self.shared.prepared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keys, chain and account of this moment; none without an account or while locked.
@@ -117,12 +188,14 @@ impl Vault {
         self.shared.keystore.save(record.keystore, &secrets).await?;
         let stored = record.clone();
         let job = move |txn: &mut crate::store::Txn<'_>| {
+            account::keep_former(txn)?;
             account::write(txn, &stored)?;
             account::write_chain(txn, &entries)
         };
         self.shared.store.write(Durability::Synced, job).await?;
         let Secrets { keys, keyring } = secrets;
-        self.set(Unlocked { record, keys, keyring, chain });
+        self.prepare_from(keyring.clone());
+        self.set(Unlocked { record, keys, keyring, chain, anchors: Arc::default() });
         Ok(())
     }
 
@@ -132,20 +205,24 @@ impl Vault {
     /// The store does not take it.
     pub async fn joined(&self, record: AccountRecord) -> Result<(), VaultError> {
         let stored = record.clone();
-        let job = move |txn: &mut crate::store::Txn<'_>| account::write(txn, &stored);
+        let job = move |txn: &mut crate::store::Txn<'_>| {
+            account::forget_former(txn)?;
+            account::write(txn, &stored)
+        };
         self.shared.store.write(Durability::Synced, job).await?;
         self.change(|unlocked| unlocked.record = record);
         Ok(())
     }
 
-    /// Forgets an account that this device never came to stand in; one that it does stays.
+    /// Forgets an account that this device never came to stand in; one that it does stays, and one
+    /// that it was unlinked from before is as it was.
     ///
     /// # Errors
     /// The store does not take it.
     pub async fn forget_joining(&self) -> Result<(), VaultError> {
         if self.account().await?.is_some_and(|record| record.joining) {
             self.shared.store.write(Durability::Synced, account::clear).await?;
-            *self.shared.unlocked.write().unwrap_or_else(PoisonError::into_inner) = None;
+            self.lock();
         }
         Ok(())
     }
@@ -176,7 +253,13 @@ impl Vault {
             .store
             .write(Durability::Synced, move |txn| account::write_chain(txn, &written))
             .await?;
-        self.change(|unlocked| unlocked.chain = chain.clone());
+        let prepared = self.prepared();
+        self.change(|unlocked| {
+            unlocked.chain = chain.clone();
+            if let Some(prepared) = &prepared {
+                unlocked.keyring.adopt(&unlocked.chain, prepared);
+            }
+        });
         notice::show(&new, current.record.device);
         Ok(chain)
     }
@@ -186,11 +269,82 @@ impl Vault {
     /// # Errors
     /// The keychain does not take it: then nothing changes.
     pub async fn replace_keyring(&self, keyring: Keyring) -> Result<(), VaultError> {
-        let current = self.unlocked().ok_or(VaultError::Locked)?;
-        let secrets = Secrets { keys: Arc::clone(&current.keys), keyring: keyring.clone() };
-        self.shared.keystore.save(current.record.keystore, &secrets).await?;
+        let _one = self.shared.saving.lock().await;
+        self.save(&keyring).await?;
         self.change(|unlocked| unlocked.keyring = keyring);
         Ok(())
+    }
+
+    /// Keeps the secret of an epoch, durably, before the entry that starts it is sent: whatever
+    /// becomes of the answer, or of this process, what is sealed in that epoch can be opened.
+    /// `chain` is the chain with the entry.
+    ///
+    /// # Errors
+    /// The keychain does not take it: then the entry must not be sent.
+    pub async fn prepare(
+        &self,
+        chain: &Chain,
+        epoch: Epoch,
+        secret: EpochSecret,
+    ) -> Result<(), VaultError> {
+        let _one = self.shared.saving.lock().await;
+        let current = self.unlocked().ok_or(VaultError::Locked)?;
+        let mut keyring = current.keyring.clone();
+        keyring.insert(chain, epoch, secret)?;
+        self.save(&keyring).await
+    }
+
+    /// Saves a key ring, with what was prepared and is not in it.
+    async fn save(&self, keyring: &Keyring) -> Result<(), VaultError> {
+        let current = self.unlocked().ok_or(VaultError::Locked)?;
+        let stored = match self.prepared() {
+            Some(prepared) => prepared.joined(keyring),
+            None => keyring.clone(),
+        };
+        let secrets = Secrets { keys: Arc::clone(&current.keys), keyring: stored };
+        self.shared.keystore.save(current.record.keystore, &secrets).await?;
+        self.prepare_from(secrets.keyring);
+        Ok(())
+    }
+
+    /// Takes what counts of an unlinked device's replica, durably.
+    ///
+    /// # Errors
+    /// The store does not take it: then nothing changes.
+    pub async fn anchor(
+        &self,
+        app: AppId,
+        replica: Replica,
+        lanes: Anchored,
+    ) -> Result<(), VaultError> {
+        let (name, stored) = (app.clone(), lanes.clone());
+        let job =
+            move |txn: &mut crate::store::Txn<'_>| anchors::write(txn, &name, replica, &stored);
+        self.shared.store.write(Durability::Synced, job).await?;
+        self.change(|unlocked| {
+            let mut anchors = unlocked.anchors.as_ref().clone();
+            anchors.insert(app, replica, lanes);
+            unlocked.anchors = Arc::new(anchors);
+        });
+        Ok(())
+    }
+
+    /// What a person asked for and is not done yet, for the next start.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn intent(&self) -> Result<Option<Intent>, StoreError> {
+        self.shared.store.read(account::read_intent).await
+    }
+
+    /// Notes durably what a person asked for, or that it is done.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn intend(&self, intent: Option<Intent>) -> Result<(), VaultError> {
+        let job =
+            move |txn: &mut crate::store::Txn<'_>| account::write_intent(txn, intent.as_ref());
+        Ok(self.shared.store.write(Durability::Synced, job).await?)
     }
 
     /// Changes the unlocked state in place of everyone's next look at it.
@@ -202,4 +356,9 @@ impl Vault {
             *place = Some(Arc::new(next));
         }
     }
+}
+
+/// Whether a device stands in the chain as unlinked.
+fn is_revoked(chain: &Chain, device: DeviceId) -> bool {
+    chain.devices().get(&device).is_some_and(|device| !device.is_active())
 }

@@ -67,6 +67,12 @@ _tidings() {
             tidings,query)
                 cmd="tidings__subcmd__query"
                 ;;
+            tidings,recover)
+                cmd="tidings__subcmd__recover"
+                ;;
+            tidings,recovery)
+                cmd="tidings__subcmd__recovery"
+                ;;
             tidings,status)
                 cmd="tidings__subcmd__status"
                 ;;
@@ -106,6 +112,12 @@ _tidings() {
             tidings__subcmd__devices,list)
                 cmd="tidings__subcmd__devices__subcmd__list"
                 ;;
+            tidings__subcmd__devices,rename)
+                cmd="tidings__subcmd__devices__subcmd__rename"
+                ;;
+            tidings__subcmd__devices,revoke)
+                cmd="tidings__subcmd__devices__subcmd__revoke"
+                ;;
             tidings__subcmd__devices__subcmd__help,add)
                 cmd="tidings__subcmd__devices__subcmd__help__subcmd__add"
                 ;;
@@ -114,6 +126,12 @@ _tidings() {
                 ;;
             tidings__subcmd__devices__subcmd__help,list)
                 cmd="tidings__subcmd__devices__subcmd__help__subcmd__list"
+                ;;
+            tidings__subcmd__devices__subcmd__help,rename)
+                cmd="tidings__subcmd__devices__subcmd__help__subcmd__rename"
+                ;;
+            tidings__subcmd__devices__subcmd__help,revoke)
+                cmd="tidings__subcmd__devices__subcmd__help__subcmd__revoke"
                 ;;
             tidings__subcmd__help,account)
                 cmd="tidings__subcmd__help__subcmd__account"
@@ -166,6 +184,12 @@ _tidings() {
             tidings__subcmd__help,query)
                 cmd="tidings__subcmd__help__subcmd__query"
                 ;;
+            tidings__subcmd__help,recover)
+                cmd="tidings__subcmd__help__subcmd__recover"
+                ;;
+            tidings__subcmd__help,recovery)
+                cmd="tidings__subcmd__help__subcmd__recovery"
+                ;;
             tidings__subcmd__help,status)
                 cmd="tidings__subcmd__help__subcmd__status"
                 ;;
@@ -190,6 +214,27 @@ _tidings() {
             tidings__subcmd__help__subcmd__devices,list)
                 cmd="tidings__subcmd__help__subcmd__devices__subcmd__list"
                 ;;
+            tidings__subcmd__help__subcmd__devices,rename)
+                cmd="tidings__subcmd__help__subcmd__devices__subcmd__rename"
+                ;;
+            tidings__subcmd__help__subcmd__devices,revoke)
+                cmd="tidings__subcmd__help__subcmd__devices__subcmd__revoke"
+                ;;
+            tidings__subcmd__help__subcmd__recovery,kit)
+                cmd="tidings__subcmd__help__subcmd__recovery__subcmd__kit"
+                ;;
+            tidings__subcmd__recovery,help)
+                cmd="tidings__subcmd__recovery__subcmd__help"
+                ;;
+            tidings__subcmd__recovery,kit)
+                cmd="tidings__subcmd__recovery__subcmd__kit"
+                ;;
+            tidings__subcmd__recovery__subcmd__help,help)
+                cmd="tidings__subcmd__recovery__subcmd__help__subcmd__help"
+                ;;
+            tidings__subcmd__recovery__subcmd__help,kit)
+                cmd="tidings__subcmd__recovery__subcmd__help__subcmd__kit"
+                ;;
             *)
                 ;;
         esac
@@ -197,7 +242,7 @@ _tidings() {
 
     case "${cmd}" in
         tidings)
-            opts="-h -V --app --home --json --help --version demo daemon account login devices status doctor apps tables get put patch delete query watch import export completions man tied help"
+            opts="-h -V --app --home --json --help --version demo daemon account login devices recovery recover status doctor apps tables get put patch delete query watch import export completions man tied help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -479,7 +524,7 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__devices)
-            opts="-h --app --home --json --help list add help"
+            opts="-h --app --home --json --help list add revoke rename help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -523,7 +568,7 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__devices__subcmd__help)
-            opts="list add help"
+            opts="list add revoke rename help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -578,7 +623,79 @@ _tidings() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        tidings__subcmd__devices__subcmd__help__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__devices__subcmd__help__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         tidings__subcmd__devices__subcmd__list)
+            opts="-h --app --home --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__devices__subcmd__rename)
+            opts="-h --app --home --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__devices__subcmd__revoke)
             opts="-h --app --home --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -623,7 +740,7 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__export)
-            opts="-o -h --output --format --versions --app --home --json --help"
+            opts="-o -h --unsent --output --format --versions --app --home --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -679,7 +796,7 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__help)
-            opts="demo daemon account login devices status doctor apps tables get put patch delete query watch import export completions man tied help"
+            opts="demo daemon account login devices recovery recover status doctor apps tables get put patch delete query watch import export completions man tied help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -805,7 +922,7 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__help__subcmd__devices)
-            opts="list add"
+            opts="list add revoke rename"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -833,6 +950,34 @@ _tidings() {
             return 0
             ;;
         tidings__subcmd__help__subcmd__devices__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__help__subcmd__devices__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__help__subcmd__devices__subcmd__revoke)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -975,6 +1120,48 @@ _tidings() {
         tidings__subcmd__help__subcmd__query)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__help__subcmd__recover)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__help__subcmd__recovery)
+            opts="kit"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__help__subcmd__recovery__subcmd__kit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1220,6 +1407,142 @@ _tidings() {
                     return 0
                     ;;
                 --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recover)
+            opts="-h --account --entries --revoke --ca --name --keystore --app --home --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --account)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --revoke)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keystore)
+                    COMPREPLY=($(compgen -W "keychain file" -- "${cur}"))
+                    return 0
+                    ;;
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recovery)
+            opts="-h --app --home --json --help kit help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --app)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recovery__subcmd__help)
+            opts="kit help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recovery__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recovery__subcmd__help__subcmd__kit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tidings__subcmd__recovery__subcmd__kit)
+            opts="-h --html --app --home --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --html)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -22,6 +22,7 @@ mod sweep;
 mod sync_copies;
 mod sync_linking;
 mod sync_rows;
+mod trust;
 mod upgrade;
 mod vectors;
 mod verbs;

@@ -14,7 +14,8 @@ use tidings_client::remote::{ClientError, ServerUrl};
 use tidings_crypto::pairing::PairingError;
 use tidings_wire::Problem;
 use tidings_wire::linking::{
-    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent,
+    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent, Recover,
+    RecoverAnswer, RecoveryKit, RenameDevice, RevokeDevices,
 };
 use tidings_wire::sse::{Frame, PING};
 use tokio::sync::mpsc;
@@ -46,6 +47,10 @@ pub fn router(api: Api, sync: Sync, tasks: TaskTracker) -> Router {
         .route("/v1/login", post(login))
         .route("/v1/devices", get(devices))
         .route("/v1/devices/add", post(add))
+        .route("/v1/recovery/kit", post(kit))
+        .route("/v1/recover", post(recover))
+        .route("/v1/devices/revoke", post(revoke))
+        .route("/v1/devices/rename", post(rename))
         .with_state(Account { api, sync, tasks })
 }
 
@@ -120,6 +125,53 @@ async fn add(
     let sync = state.sync.clone();
     let added = state.spawn(async move { sync.add_device(&code).await });
     Ok(Json(finished(added).await?))
+}
+
+/// `POST /v1/recovery/kit`.
+async fn kit(
+    State(state): State<Account>,
+    headers: HeaderMap,
+) -> Result<Json<RecoveryKit>, ApiError> {
+    state.api.gate().caller(&headers)?;
+    let sync = state.sync.clone();
+    let made = state.spawn(async move { sync.make_kit().await });
+    Ok(Json(finished(made).await?))
+}
+
+/// `POST /v1/recover`.
+async fn recover(
+    State(state): State<Account>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<RecoverAnswer>, ApiError> {
+    let asked: Recover = state.read(&headers, body).await?;
+    let sync = state.sync.clone();
+    let recovered = state.spawn(async move { sync.recover(asked).await });
+    Ok(Json(finished(recovered).await?))
+}
+
+/// `POST /v1/devices/revoke`.
+async fn revoke(
+    State(state): State<Account>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<DevicesAnswer>, ApiError> {
+    let RevokeDevices { devices } = state.read(&headers, body).await?;
+    let sync = state.sync.clone();
+    let revoked = state.spawn(async move { sync.revoke_devices(&devices).await });
+    Ok(Json(DevicesAnswer { devices: finished(revoked).await? }))
+}
+
+/// `POST /v1/devices/rename`.
+async fn rename(
+    State(state): State<Account>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<DeviceInfo>, ApiError> {
+    let RenameDevice { device, name } = state.read(&headers, body).await?;
+    let sync = state.sync.clone();
+    let renamed = state.spawn(async move { sync.rename_device(&device, &name).await });
+    Ok(Json(finished(renamed).await?))
 }
 
 impl Account {
@@ -225,15 +277,35 @@ impl From<LinkError> for ApiError {
         match error {
             LinkError::Present => Self::new(Code::AccountPresent, message)
                 .hint("`tidings status` shows it; a second account needs a home of its own"),
+            LinkError::OtherAccount => Self::new(Code::AccountPresent, message)
+                .hint("a second account needs a home of its own: add `--home DIR`"),
             LinkError::Missing => Self::new(Code::NoAccount, message)
                 .hint("`tidings account create URL` makes one, `tidings login URL` joins one"),
             LinkError::Busy => Self::new(Code::MailboxTaken, message).retry_after(10),
             LinkError::Config(_) | LinkError::BadName => Self::new(Code::InvalidField, message),
+            LinkError::Words(_) => Self::new(Code::InvalidField, message)
+                .hint("type the twelve words of the recovery kit in their order"),
+            LinkError::KitUsed => Self::new(Code::InvalidField, message)
+                .hint("use the newest recovery kit; each works once"),
+            LinkError::KitUnknown => Self::new(Code::InvalidField, message)
+                .hint("compare the account's number and the words with the recovery kit"),
+            LinkError::NoSuchDevice(_) => Self::new(Code::InvalidField, message)
+                .hint("`tidings devices list` shows what the linked computers are called"),
+            LinkError::Ambiguous(_) => Self::new(Code::InvalidField, message)
+                .hint("name it by its id, which `tidings devices list` shows"),
+            LinkError::OwnDevice => Self::new(Code::InvalidField, message)
+                .hint("run `tidings devices revoke` on another linked computer"),
+            LinkError::StillWriting => {
+                Self::new(Code::UpstreamFailed, message).hint("try again in a minute")
+            }
             LinkError::Server(error) => server(error),
             LinkError::Malformed(_) => Self::new(Code::UpstreamFailed, message)
                 .hint("check that the URL is the server's; if it is, do not trust this server"),
             LinkError::Keystore(_) => Self::new(Code::KeysLocked, message)
                 .hint("unlock the keychain, or choose `--keystore file`"),
+            LinkError::Vault(VaultError::Revoked) => {
+                Self::new(Code::NoAccount, message).hint("`tidings login URL` links it again")
+            }
             LinkError::Vault(VaultError::Locked) => {
                 Self::new(Code::KeysLocked, message).hint("unlock the keychain and try again")
             }

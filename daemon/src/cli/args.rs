@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::{
     account, apps, completions, daemon, delete, demo, devices, doctor, export, get, import, login,
-    man, patch, put, query, status, tables, watch,
+    man, patch, put, query, recover, recovery, status, tables, watch,
 };
 
 /// Tidings keeps the data of desktop apps in step across your computers, and nobody else can
@@ -58,8 +58,12 @@ pub enum Verb {
     Account(account::Args),
     /// Link this computer to your account: shows a code to type on a linked one.
     Login(login::Args),
-    /// List the linked computers, or link a new one by its code.
+    /// List the linked computers, link a new one by its code, unlink or name one.
     Devices(devices::Args),
+    /// Make a recovery kit to print.
+    Recovery(recovery::Args),
+    /// Come back into your account with its recovery kit when every computer is lost.
+    Recover(recover::Args),
     /// Say what is synced and what is not.
     Status(status::Args),
     /// Check everything that sync depends on and say what to do.

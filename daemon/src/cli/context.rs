@@ -26,6 +26,15 @@ impl Context {
         Self { app, home, out: Output::new(global.json) }
     }
 
+    /// The app that was named, if one was.
+    ///
+    /// # Errors
+    /// Its name cannot be one.
+    pub fn named_app(&self) -> Result<Option<AppId>, Failure> {
+        let parse = |app: &str| app.parse().map_err(|error| Failure::argument("--app", error));
+        self.app.as_deref().map(parse).transpose()
+    }
+
     /// The app that the verb needs.
     ///
     /// # Errors

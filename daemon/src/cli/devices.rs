@@ -1,4 +1,4 @@
-//! `tidings devices list` and `tidings devices add CODE`.
+//! `tidings devices`: listing the computers of the account, linking, unlinking and naming them.
 
 use clap::Subcommand;
 use tidings_wire::linking::{DeviceInfo, DeviceRole};
@@ -22,9 +22,22 @@ enum Action {
         /// The code, such as 4821-amused-violin-tunnel.
         code: String,
     },
+    /// Unlink computers that are lost or not used any more: they can read nothing new from then on.
+    Revoke {
+        /// Their names, or ids as `tidings devices list` shows them.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Give a computer another name.
+    Rename {
+        /// Its name now, or its id.
+        old: String,
+        /// What it shall be called.
+        new: String,
+    },
 }
 
-/// Lists the devices, or links one.
+/// Lists, links, unlinks or names devices.
 pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
     let local = context.local()?;
     match args.action {
@@ -36,6 +49,28 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
             match context.out.is_json() {
                 true => context.out.json_line(&device),
                 false => context.out.line(format!("Linked: {}", named(&device))),
+            }
+        }
+        Action::Revoke { names } => {
+            let unlinked = local.revoke_devices(&names).await?.devices;
+            if context.out.is_json() {
+                return unlinked.iter().try_for_each(|device| context.out.json_line(device));
+            }
+            for device in &unlinked {
+                context.out.line(format!("Unlinked: {}", named(device)))?;
+            }
+            context.out.line("")?;
+            context.out.line(
+                "What is written from now on has new keys, which it does not have. What it had \
+                 before it still has: change passwords and the like that were in your rows if \
+                 somebody else may have it.",
+            )
+        }
+        Action::Rename { old, new } => {
+            let device = local.rename_device(&old, &new).await?;
+            match context.out.is_json() {
+                true => context.out.json_line(&device),
+                false => context.out.line(format!("Renamed: {}", named(&device))),
             }
         }
         Action::List => {

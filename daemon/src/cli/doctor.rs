@@ -10,7 +10,7 @@ use tidings_wire::local::{StatusAnswer, SyncState};
 use super::connect::Local;
 use super::context::Context;
 use super::failure::{Exit, Failure};
-use super::status::{describe, headline};
+use super::status::{NO_KIT, describe, headline};
 
 /// Arguments of the verb.
 #[derive(Debug, clap::Args)]
@@ -202,6 +202,7 @@ async fn daemon(
     match local.client.status().await {
         Ok(status) => {
             account(&local, &status, checks).await;
+            checks.extend(kit(&status));
             sync(&status, checks);
         }
         Err(error) => {
@@ -239,6 +240,18 @@ async fn account(local: &Local, status: &StatusAnswer, checks: &mut Vec<Check>) 
             checks.push(Check::wrong("account", failure.exit, failure.happened, failure.next));
         }
     }
+}
+
+/// Whether something brings the account back once every computer is lost. That nothing does is no
+/// fault, only a reminder.
+fn kit(status: &StatusAnswer) -> Option<Check> {
+    Some(match status.recovery_kit? {
+        true => Check::fine("recovery", "there is a recovery kit that works"),
+        false => {
+            let next = Some("tidings recovery kit".to_owned());
+            Check { next, ..Check::fine("recovery", NO_KIT) }
+        }
+    })
 }
 
 /// What the daemon says of its server and its apps.

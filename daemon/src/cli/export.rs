@@ -1,9 +1,11 @@
 //! `tidings export TABLE`: all rows of a table, in the order of their ids.
 
+mod unsent;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tidings_wire::local::{ID, QueryRequest, Record, VER};
@@ -23,7 +25,12 @@ use super::import::Format;
 )]
 pub struct Args {
     /// The table.
-    table: String,
+    #[arg(required_unless_present = "unsent")]
+    table: Option<String>,
+    /// Instead of a table, the rows of every app (or of the one named) that the server has not got
+    /// as they are here: one JSON object a line, with app, table, id and the row.
+    #[arg(long, conflicts_with_all = ["table", "format", "versions"])]
+    unsent: bool,
     /// The file to write; without it, standard output.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -37,29 +44,24 @@ pub struct Args {
 
 /// Writes the rows.
 pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
+    let Some(table) = &args.table else { return unsent::run(args.output, context).await };
     let app = context.app()?;
     let local = context.local()?;
     let tables = local.ask(local.client.tables(&app)).await?.tables;
-    if !tables.iter().any(|table| table.name == args.table) {
+    if !tables.iter().any(|known| known.name == *table) {
         // An empty file would look like an answer.
-        let message = format!("the app has no table {:?}", args.table);
+        let message = format!("the app has no table {table:?}");
         return Err(Failure::problem(&Problem::new(Code::TableNotFound, message)));
     }
     let named = args.output.as_deref().and_then(Format::of_name);
     let format = args.format.or(named).unwrap_or(Format::Ndjson);
-    let mut pages = Pages::new(&local, &app, &args.table);
+    let mut pages = Pages::new(&local, &app, table);
     let columns = match format {
         Format::Csv | Format::Tsv => columns(&mut pages).await?,
         Format::Json | Format::Ndjson => Vec::new(),
     };
 
-    let sink: Box<dyn Write + Send> = match &args.output {
-        Some(path) => Box::new(
-            File::create(path)
-                .map_err(|error| Failure::io(format_args!("Writing {}", path.display()), &error))?,
-        ),
-        None => Box::new(io::stdout()),
-    };
+    let sink = sink(args.output.as_deref())?;
     let mut writer = Writer { sink: BufWriter::new(sink), format, columns, rows: 0 };
     writer.start().map_err(|error| Failure::output(&error))?;
     pages.restart();
@@ -79,6 +81,17 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Where the rows go.
+fn sink(output: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
+    Ok(match output {
+        Some(path) => Box::new(
+            File::create(path)
+                .map_err(|error| Failure::io(format_args!("Writing {}", path.display()), &error))?,
+        ),
+        None => Box::new(io::stdout()),
+    })
 }
 
 /// The pages of a table, by id.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::Method;
 use tidings_client::local::{EventStream, Request};
 use tidings_wire::linking::{
-    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent, Setup,
+    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent,
+    Recover, RecoverAnswer, RecoveryKit, RenameDevice, RevokeDevices, Setup,
 };
 
 use super::connect::Local;
@@ -14,6 +15,9 @@ use super::failure::Failure;
 
 /// A pairing code lives ten minutes; the other computer's person types it in that time.
 const PAIRING: Duration = Duration::from_secs(11 * 60);
+
+/// A device that is unlinked may go on writing for a while, which makes the daemon try again.
+const REVOKING: Duration = Duration::from_secs(120);
 
 /// What verbs that join an account understand.
 #[derive(Debug, Clone, clap::Args)]
@@ -81,6 +85,52 @@ impl Local {
             .json(&AddDevice { code: code.to_owned() })
             .map_err(Failure::unexpected)?
             .within(Some(PAIRING));
+        let reply = self.ask(self.client.request(call)).await?;
+        reply.json().map_err(|error| self.failure(error))
+    }
+
+    /// Makes a recovery kit in place of the one before.
+    ///
+    /// # Errors
+    /// The daemon or the server refuses.
+    pub async fn recovery_kit(&self) -> Result<RecoveryKit, Failure> {
+        let call = Request::new(Method::POST, "/v1/recovery/kit").within(Some(REVOKING));
+        let reply = self.ask(self.client.request(call)).await?;
+        reply.json().map_err(|error| self.failure(error))
+    }
+
+    /// Comes back into an account with its recovery kit.
+    ///
+    /// # Errors
+    /// The daemon or the server refuses.
+    pub async fn recover(&self, request: &Recover) -> Result<RecoverAnswer, Failure> {
+        let call = Request::new(Method::POST, "/v1/recover").json(request);
+        let call = call.map_err(Failure::unexpected)?.within(Some(REVOKING));
+        let reply = self.ask(self.client.request(call)).await?;
+        reply.json().map_err(|error| self.failure(error))
+    }
+
+    /// Unlinks devices by their names or ids.
+    ///
+    /// # Errors
+    /// The daemon or the server refuses.
+    pub async fn revoke_devices(&self, names: &[String]) -> Result<DevicesAnswer, Failure> {
+        let call = Request::new(Method::POST, "/v1/devices/revoke")
+            .json(&RevokeDevices { devices: names.to_vec() })
+            .map_err(Failure::unexpected)?
+            .within(Some(REVOKING));
+        let reply = self.ask(self.client.request(call)).await?;
+        reply.json().map_err(|error| self.failure(error))
+    }
+
+    /// Gives a device another name.
+    ///
+    /// # Errors
+    /// The daemon or the server refuses.
+    pub async fn rename_device(&self, device: &str, name: &str) -> Result<DeviceInfo, Failure> {
+        let request = RenameDevice { device: device.to_owned(), name: name.to_owned() };
+        let call = Request::new(Method::POST, "/v1/devices/rename").json(&request);
+        let call = call.map_err(Failure::unexpected)?.within(Some(Duration::from_secs(120)));
         let reply = self.ask(self.client.request(call)).await?;
         reply.json().map_err(|error| self.failure(error))
     }

@@ -27,6 +27,8 @@ mod patch;
 mod put;
 mod query;
 mod record;
+mod recover;
+mod recovery;
 mod signals;
 mod start;
 mod status;

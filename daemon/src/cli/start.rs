@@ -9,7 +9,7 @@ use super::context::Context;
 use super::failure::{Exit, Failure};
 use super::{
     account, apps, completions, daemon, delete, demo, devices, doctor, export, get, import, login,
-    man, patch, put, query, status, tables, watch,
+    man, patch, put, query, recover, recovery, status, tables, watch,
 };
 
 /// Runs the program `tidings` with the arguments of this process.
@@ -58,6 +58,8 @@ fn run_verb(verb: Verb, context: Context) -> Result<(), Failure> {
             Verb::Account(args) => account::run(args, context).await,
             Verb::Login(args) => login::run(args, context).await,
             Verb::Devices(args) => devices::run(args, context).await,
+            Verb::Recovery(args) => recovery::run(args, context).await,
+            Verb::Recover(args) => recover::run(args, context).await,
             Verb::Status(args) => status::run(args, context).await,
             Verb::Doctor(args) => doctor::run(args, context).await,
             Verb::Apps(args) => apps::run(args, context).await,

@@ -39,11 +39,26 @@ pub async fn run(_: Args, context: Context) -> Result<(), Failure> {
     if !apps.is_empty() {
         context.out.columns(&["app", "waiting to be sent", "unreadable", ""], &apps)?;
     }
+    if status.recovery_kit == Some(false) && status.state != SyncState::Revoked {
+        context.out.line(format!("{NO_KIT}: tidings recovery kit"))?;
+    }
+    if status.state == SyncState::Revoked {
+        let unsent: u64 = status.apps.iter().map(|app| app.pending).sum();
+        if unsent > 0 {
+            context.out.line(format!(
+                "{unsent} changes were never sent: tidings export --unsent writes them out"
+            ))?;
+        }
+        context.out.line("tidings login URL links this computer again")?;
+    }
     for alarm in &status.alarms {
         context.out.line(format!("! {} (since {}; {})", alarm.message, alarm.since, alarm.code))?;
     }
     Ok(())
 }
+
+/// What is said where nothing brings the account back once every computer is lost.
+pub const NO_KIT: &str = "no recovery kit: if every computer is lost, so is the account";
 
 /// The state in one sentence.
 pub fn headline(status: &StatusAnswer) -> String {

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use tidings_client::remote::{ClientError, ConfigError, SyncClient};
 use tidings_crypto::pairing::{CodeError, PairingError};
-use tidings_crypto::{DeviceKeys, Keyring, entries, random};
+use tidings_crypto::{DeviceKeys, Keyring, PaperKeyError, entries, random};
+use tidings_engine::RenewCause;
 use tidings_proof::{Chain, ChainError, DeviceKind, Relation, SealedEarlier, SignedEntry, Wrap};
-use tidings_wire::account::{AppendChainRequest, ChainQuery, CreateAccountRequest};
+use tidings_wire::account::{
+    AppendChainRequest, ChainQuery, CreateAccountRequest, KeyringResponse,
+};
 use tidings_wire::linking::{AccountAnswer, DeviceInfo, DeviceRole, Setup};
 use tidings_wire::{AccountId, Code, limits};
 
 use super::remote::client_of;
 use super::tasks::{decode64, encode64};
-use super::{Shared, records};
+use super::{Shared, records, renew};
 use crate::store::{Durability, StoreError};
 use crate::vault::{
     AccountRecord, KeystoreError, KeystoreKind, Secrets, Unlocked, Vault, VaultError,
@@ -36,6 +39,9 @@ pub enum LinkError {
     /// There is an account already.
     #[error("this computer is linked to an account already")]
     Present,
+    /// It was unlinked from one account and cannot join another with the rows of that.
+    #[error("the rows on this computer belong to another account")]
+    OtherAccount,
     /// There is none.
     #[error("this computer is not linked to an account")]
     Missing,
@@ -69,6 +75,27 @@ pub enum LinkError {
     /// The other computer gave up.
     #[error("the other computer gave up")]
     Stopped,
+    /// The words are no paper key.
+    #[error(transparent)]
+    Words(#[from] PaperKeyError),
+    /// The words are a paper key that was replaced.
+    #[error("this recovery kit was used or replaced before")]
+    KitUsed,
+    /// The words are a paper key of another account.
+    #[error("these words do not belong to this account")]
+    KitUnknown,
+    /// No active device has this name or id.
+    #[error("no linked computer is called {0:?}")]
+    NoSuchDevice(String),
+    /// More than one has this name.
+    #[error("more than one linked computer is called {0:?}")]
+    Ambiguous(String),
+    /// A device cannot unlink itself: it would choose the key that it must not know.
+    #[error("a computer cannot unlink itself")]
+    OwnDevice,
+    /// The device went on writing faster than it could be unlinked.
+    #[error("the computer to be unlinked keeps writing")]
+    StillWriting,
     /// The name cannot be one.
     #[error("a computer's name has 1 to {} bytes and no control characters", entries::NAME)]
     BadName,
@@ -170,6 +197,20 @@ pub(super) async fn create(
     Ok(given)
 }
 
+/// Checks that this computer may join an account: it has none, or was unlinked from the one that is
+/// given. What that left half done is taken back, so that unsent writes go out under new keys.
+pub(super) async fn may_join(shared: &Shared) -> Result<Option<AccountId>, LinkError> {
+    let Some(record) = shared.vault.account().await? else { return Ok(None) };
+    if !shared.vault.is_retired().await? {
+        return Err(LinkError::Present);
+    }
+    let now = shared.clock.now();
+    renew::renew(&shared.replica, record.device, RenewCause::Copied, false, now)
+        .await
+        .map_err(VaultError::from)?;
+    Ok(Some(record.account))
+}
+
 /// Sends a request again, once, where its answer was lost: the server does the same thing only
 /// once.
 pub(super) async fn answered<T, F>(call: impl Fn() -> F) -> Result<T, ClientError>
@@ -196,15 +237,21 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, LinkError> {
     let setup = &request.setup;
     let name = setup.name.clone().unwrap_or_else(host_name);
-    if name.is_empty() || name.len() > entries::NAME || name.chars().any(char::is_control) {
-        return Err(LinkError::BadName);
-    }
+    check_name(&name)?;
     let keystore = match &setup.keystore {
         Some(kind) => kind.parse()?,
         None => shared.vault.keystore().choose().await,
     };
     let authority = setup.authority.clone().map(String::into_bytes);
     Ok(Prepared { authority, name, keystore })
+}
+
+/// Refuses what cannot be a device's name.
+pub(super) fn check_name(name: &str) -> Result<(), LinkError> {
+    if name.is_empty() || name.len() > entries::NAME || name.chars().any(char::is_control) {
+        return Err(LinkError::BadName);
+    }
+    Ok(())
 }
 
 /// The computer's host name, shortened at a character.
@@ -344,8 +391,18 @@ pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<H
         return Ok(Held::All);
     }
     let answer = client.keyring().await?;
+    let before = unlocked.keyring.epochs().count();
+    let keyring = open_keyring(&unlocked, &answer);
+    let held = if missing(&keyring) { Held::Some } else { Held::All };
+    if keyring.epochs().count() > before {
+        vault.replace_keyring(keyring).await?;
+    }
+    Ok(held)
+}
+
+/// Opens what the server gave of the key ring: what fits the chain joins what is held.
+pub(super) fn open_keyring(unlocked: &Unlocked, answer: &KeyringResponse) -> Keyring {
     let mut keyring = unlocked.keyring.clone();
-    let before = keyring.epochs().count();
     // From the newest down, so that each sealed earlier secret finds the one that seals it.
     for epoch in answer.epochs.iter().rev() {
         if let Some(wrap) = &epoch.wrap {
@@ -368,11 +425,7 @@ pub(super) async fn read_keyring(vault: &Vault, client: &SyncClient) -> Result<H
             }
         }
     }
-    let held = if missing(&keyring) { Held::Some } else { Held::All };
-    if keyring.epochs().count() > before {
-        vault.replace_keyring(keyring).await?;
-    }
-    Ok(held)
+    keyring
 }
 
 /// Appends an entry to the chain, made anew as often as another one came first. `make` gives the
@@ -386,21 +439,33 @@ pub(super) async fn append(
     let mut last = None;
     for _ in 0..TRIES {
         let unlocked = vault.unlocked().ok_or(LinkError::Missing)?;
-        let new = make(&unlocked)?;
-        let asked = request(unlocked.record.account, &new);
-        match answered(|| client.append_chain(&asked)).await {
-            Ok(_) => {
-                vault.extend_chain(vec![new.entry]).await?;
-                return Ok(());
-            }
-            Err(error) if error.code() == Some(Code::ChainMoved) => {
+        match post(vault, client, make(&unlocked)?).await {
+            Ok(()) => return Ok(()),
+            Err(LinkError::Server(error)) if error.code() == Some(Code::ChainMoved) => {
                 read_chain(vault, client).await?;
                 last = Some(error);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Err(last.map_or(LinkError::Malformed("its device chain does not stand still"), Into::into))
+}
+
+/// Sends one entry, and takes it once the server has it. The secret of an epoch that it starts lies
+/// here before.
+pub(super) async fn post(
+    vault: &Vault,
+    client: &SyncClient,
+    mut new: entries::NewEntry,
+) -> Result<(), LinkError> {
+    let account = new.chain.account();
+    if let Some((epoch, secret)) = new.secret.take() {
+        vault.prepare(&new.chain, epoch, secret).await?;
+    }
+    let asked = request(account, &new);
+    answered(|| client.append_chain(&asked)).await?;
+    vault.extend_chain(vec![new.entry]).await?;
+    Ok(())
 }
 
 /// The request that appends an entry.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::remote::{self, failure};
 use super::sleep::SleepWatch;
 use super::tasks::{self, Event};
-use super::{Shared, quarantine};
+use super::{Shared, devices, quarantine};
 use crate::vault::{Unlocked, VaultError};
 use tidings_wire::local::SyncState;
 
@@ -32,6 +32,20 @@ enum End {
     Shutdown,
     /// The account changed: begin anew.
     Again,
+}
+
+/// Why there is nothing to sync now, although there is an account.
+enum Idle {
+    /// Something outside has to happen first.
+    Waiting(String),
+    /// The pinned chain says that this device was unlinked.
+    Revoked,
+}
+
+impl Idle {
+    fn waiting(error: impl std::fmt::Display) -> Self {
+        Self::Waiting(error.to_string())
+    }
 }
 
 impl Driver {
@@ -71,7 +85,11 @@ impl Driver {
                     self.shared.status.set_state(SyncState::Local, None);
                     None
                 }
-                Err(reason) => {
+                Err(Idle::Revoked) => {
+                    self.shared.report_revoked();
+                    None
+                }
+                Err(Idle::Waiting(reason)) => {
                     self.shared.status.set_state(SyncState::Waiting, Some(reason));
                     Some(self.shared.settings.unlock_every)
                 }
@@ -91,34 +109,39 @@ impl Driver {
     }
 
     /// A session, if there is an account and its keys are here.
-    async fn begin(&self) -> Result<Option<Session>, String> {
+    async fn begin(&self) -> Result<Option<Session>, Idle> {
         let shared = &self.shared;
         match shared.vault.unlock().await {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(error @ (VaultError::Keystore(_) | VaultError::SecretsMissing(_))) => {
-                return Err(format!("keystore locked: {error}"));
+            Err(VaultError::Revoked) => {
+                if let Ok(Some(record)) = shared.vault.account().await {
+                    shared.show_account(&record);
+                }
+                return Err(Idle::Revoked);
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error @ (VaultError::Keystore(_) | VaultError::SecretsMissing(_))) => {
+                return Err(Idle::Waiting(format!("keystore locked: {error}")));
+            }
+            Err(error) => return Err(Idle::Waiting(error.to_string())),
         }
         let Some(unlocked) = shared.vault.unlocked() else { return Ok(None) };
         if unlocked.record.joining {
             // Linking goes on elsewhere, or was cut off; that flow says what becomes of it.
-            return super::pairing::resume(shared, &unlocked).await.map(|()| None);
+            let resumed = super::pairing::resume(shared, &unlocked).await;
+            return resumed.map(|()| None).map_err(Idle::Waiting);
         }
         let record = &unlocked.record;
         shared.show_account(record);
-        let client =
-            remote::client(record, shared.settings.timeouts).map_err(|error| error.to_string())?;
-        let start = tasks::read_start(shared, Arc::clone(&unlocked))
-            .await
-            .map_err(|error| error.to_string())?;
+        let client = remote::client(record, shared.settings.timeouts).map_err(Idle::waiting)?;
+        let start =
+            tasks::read_start(shared, Arc::clone(&unlocked)).await.map_err(Idle::waiting)?;
         for app in &start.apps {
-            let held = quarantine::held(&shared.replica, &app.app).await;
-            shared.report_quarantine(&app.app, held.map_err(|error| error.to_string())?);
+            let held = quarantine::held(&shared.replica, &app.app).await.map_err(Idle::waiting)?;
+            shared.report_quarantine(&app.app, held);
         }
         let mut seed = [0; 8];
-        getrandom::fill(&mut seed).map_err(|error| error.to_string())?;
+        getrandom::fill(&mut seed).map_err(Idle::waiting)?;
         let seed = u64::from_le_bytes(seed);
         let now = time(shared);
         let engine = Engine::new(shared.settings.engine.clone(), seed, start, now);
@@ -166,6 +189,14 @@ enum StreamNotice {
 impl Session {
     async fn run(mut self, shutdown: &CancellationToken) -> End {
         let mut written = self.shared.replica.outbox_changed();
+        let resumed = devices::resume(Arc::clone(&self.shared));
+        self.spawn(
+            async {
+                resumed.await;
+                Event::Nothing
+            },
+            Event::Nothing,
+        );
         let clock = self.shared.clock.clone();
         let mut sleep = SleepWatch::new(clock, self.shared.settings.sleep_check);
         loop {

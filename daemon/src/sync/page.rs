@@ -7,7 +7,7 @@ use tidings_engine::{
     Arrived, BlobFact, ChainVerdict, EntryFact, LaneKey, ManifestFact, PageFacts, PagePlan, Source,
     Unreadable,
 };
-use tidings_proof::{Relation, Replica as ReplicaId, SignedManifest};
+use tidings_proof::{Relation, Replica as ReplicaId, SignedManifest, VerifyError};
 use tidings_tables::Body;
 use tidings_wire::sync::{ChainHead, Entry, Item, PullResponse};
 use tidings_wire::{AppId, DeviceId, Incarnation, Position, Seq, limits};
@@ -24,6 +24,8 @@ pub struct OpenedPage {
     pub facts: PageFacts,
     entries: Vec<OpenedEntry>,
     manifests: Vec<(ReplicaId, Vec<u8>)>,
+    /// Unlinked devices of which something came that does not count.
+    pub revoked: BTreeSet<DeviceId>,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
     let mut entries = Vec::with_capacity(response.entries.len());
     let mut facts = Vec::with_capacity(response.entries.len());
     let mut damaged = BTreeMap::new();
+    let mut revoked = BTreeSet::new();
     for Entry { position, item, .. } in response.entries {
         let at = match &item {
             Item::Blob(bytes) | Item::Run(bytes) | Item::Part(_, bytes) => {
@@ -79,7 +82,7 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
                 QuarantineKey::damaged(position, *count)
             }
         };
-        let (arrived, entry) = open_entry(unlocked, app, at, item);
+        let (arrived, entry) = open_entry(unlocked, app, at, item, &mut revoked);
         facts.push(EntryFact { position, arrived });
         entries.push(entry);
     }
@@ -89,7 +92,14 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
         let verified = SignedManifest::decode(&bytes)
             .ok()
             .filter(|signed| signed.manifest.app == *app)
-            .and_then(|signed| signed.verify(&unlocked.chain).ok());
+            .and_then(|signed| match signed.verify(&unlocked.chain) {
+                Ok(verified) => Some(verified),
+                Err(VerifyError::RevokedAuthor(device)) => {
+                    revoked.insert(device);
+                    None
+                }
+                Err(_) => None,
+            });
         if let Some(verified) = verified {
             let verdict = chain_verdict(unlocked, verified.manifest().chain);
             manifests.push((verified.manifest().replica, bytes.into()));
@@ -111,10 +121,13 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
             heads: response.manifest_heads,
             manifests: manifest_facts,
             chain: chain_verdict(unlocked, response.chain),
-            epoch_known: unlocked.keyring.contains(response.epoch),
+            // Before the lanes of unlinked devices are anchored, nothing of them can be judged:
+            // that takes reading the account first, as a missing key does.
+            epoch_known: unlocked.keyring.contains(response.epoch) && unlocked.is_anchored(app),
         },
         entries,
         manifests,
+        revoked,
     }
 }
 
@@ -123,6 +136,7 @@ fn open_entry(
     app: &AppId,
     at: QuarantineKey,
     item: Item,
+    revoked: &mut BTreeSet<DeviceId>,
 ) -> (Arrived, OpenedEntry) {
     let bytes: Vec<u8> = match item {
         Item::Blob(bytes) => bytes.into(),
@@ -143,6 +157,10 @@ fn open_entry(
         Err(error) => {
             let reason = match error {
                 NotOpened::NeedsNewer => Unreadable::NeedsNewer,
+                NotOpened::Revoked(device) => {
+                    revoked.insert(device);
+                    Unreadable::Unverified
+                }
                 _ => Unreadable::Unverified,
             };
             let entry = OpenedEntry { at, bytes: Some(bytes), place: None, body: None };
@@ -164,7 +182,8 @@ pub fn staged_fact(
     blob: &StagedBlob,
 ) -> Option<tidings_engine::StagedFact> {
     let at = QuarantineKey::of(blob.position, &blob.bytes);
-    match open_entry(unlocked, app, at, Item::Blob(blob.bytes.clone())) {
+    let item = Item::Blob(blob.bytes.clone());
+    match open_entry(unlocked, app, at, item, &mut BTreeSet::new()) {
         (Arrived::Blob(fact), _) => {
             Some(tidings_engine::StagedFact { blob: fact, position: blob.position })
         }

@@ -18,13 +18,13 @@ use tidings_proof::{Relation, SignedManifest, server_id};
 use tidings_wire::linking::{AccountAnswer, DeviceInfo, LoginEvent, LoginStep, PairingCodeShown};
 use tidings_wire::pairing::{PutMailboxRequest, ReadMailboxQuery, Side};
 use tidings_wire::sync::{ChainHead, ManifestMark};
-use tidings_wire::{Code, DeviceId, Nameplate, ServerId};
+use tidings_wire::{AccountId, Code, DeviceId, Nameplate, ServerId};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::account::{
-    LinkError, Prepared, SetupRequest, answer, answered, device_info, name_device, prepare,
-    read_chain, read_keyring, read_whole_chain, request,
+    LinkError, Prepared, SetupRequest, answer, answered, device_info, may_join, name_device,
+    prepare, read_chain, read_keyring, read_whole_chain, request,
 };
 use super::remote::{client, client_of};
 use super::tasks::{decode64, encode64, token};
@@ -48,12 +48,10 @@ pub(super) async fn login(
     progress: Progress,
 ) -> Result<AccountAnswer, LinkError> {
     let Ok(_one) = shared.changing.try_lock() else { return Err(LinkError::Busy) };
-    if shared.vault.account().await?.is_some() {
-        return Err(LinkError::Present);
-    }
+    let former = may_join(shared).await?;
     let setup = prepare(shared, &request).await?;
     let client = client_of(&request.url, setup.authority.clone(), shared.settings.timeouts)?;
-    let answer = match join(shared, &client, &request.url, setup, &progress).await {
+    let answer = match join(shared, &client, &request.url, setup, former, &progress).await {
         Ok(answer) => answer,
         Err(error) => after_all(shared, &client, error).await?,
     };
@@ -85,6 +83,7 @@ async fn join(
     client: &SyncClient,
     url: &str,
     setup: Prepared,
+    former: Option<AccountId>,
     progress: &Progress,
 ) -> Result<AccountAnswer, LinkError> {
     let opened = client.open_mailbox().await?;
@@ -136,6 +135,9 @@ async fn join(
             }
             JoinerEvent::Waiting => {}
             JoinerEvent::Offer(offer) => {
+                if former.is_some_and(|former| former != offer.account) {
+                    return Err(LinkError::OtherAccount);
+                }
                 let record = AccountRecord {
                     account: offer.account,
                     device: keys.id(),
@@ -200,7 +202,7 @@ async fn take_offer(
 }
 
 /// Checks that this device stands in the chain, and ends the joining.
-async fn finish(
+pub(super) async fn finish(
     shared: &Shared,
     client: &SyncClient,
     mut record: AccountRecord,
@@ -354,7 +356,7 @@ async fn add(
     answer: &Answer,
 ) -> Result<Option<ChainHead>, LinkError> {
     let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
-    let Unlocked { keys, chain, keyring, record } = unlocked.as_ref();
+    let Unlocked { keys, chain, keyring, record, .. } = unlocked.as_ref();
     if chain.head() != offered {
         return Ok(None);
     }
@@ -379,13 +381,16 @@ async fn add(
 /// Newest manifests that this device accepted, and its own that the server holds: the new device
 /// refuses a server that shows less.
 async fn manifest_heads(shared: &Shared) -> Result<Vec<AppManifestHead>, LinkError> {
-    let heads = shared.replica.read(|source| {
+    let unlocked = shared.vault.unlocked().ok_or(LinkError::Missing)?;
+    let heads = shared.replica.read(move |source| {
         let mut heads = Vec::new();
         for app in records::apps(source)? {
             let record = records::record(source, &app)?;
             for (replica, bytes) in records::manifests(source, &app)? {
                 let Ok(signed) = SignedManifest::decode(&bytes) else { continue };
-                if record.lost.contains(&replica) {
+                // Of an unlinked device nothing beyond its cut counts.
+                let counts = signed.clone().verify(&unlocked.chain).is_ok();
+                if record.lost.contains(&replica) || !counts {
                     continue;
                 }
                 let (n, hash) = (signed.manifest.n, signed.manifest.hash());
@@ -397,7 +402,7 @@ async fn manifest_heads(shared: &Shared) -> Result<Vec<AppManifestHead>, LinkErr
     Ok(heads.await?)
 }
 
-fn check_server(id: ServerId, token_key: &str) -> Result<(), LinkError> {
+pub(super) fn check_server(id: ServerId, token_key: &str) -> Result<(), LinkError> {
     let key = decode64(token_key).and_then(|key| <[u8; 32]>::try_from(key).ok());
     match key {
         Some(key) if server_id(&key) == id => Ok(()),

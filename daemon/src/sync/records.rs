@@ -224,6 +224,25 @@ pub fn put_lane(
     write(txn, key(app, LANE, &[&lane_bytes(lane)]), &stored)
 }
 
+/// Forgets how far the lanes of these tables are known, of every replica, with what waits in them.
+pub fn forget_lanes(
+    txn: &mut Txn<'_>,
+    app: &AppId,
+    tags: &BTreeSet<TableTag>,
+) -> Result<(), StoreError> {
+    for kind in [LANE, STAGED] {
+        let mut found = Vec::new();
+        each(txn, app, kind, |rest, _| {
+            if lane_of(rest).is_some_and(|(lane, _)| tags.contains(&lane.tag)) {
+                found.push(key(app, kind, &[rest]));
+            }
+            Ok(())
+        })?;
+        found.into_iter().try_for_each(|key| txn.delete(keys::SYNC, key))?;
+    }
+    Ok(())
+}
+
 // ---- blobs that wait --------------------------------------------------------------------------
 
 /// A blob that waits for the one before it.

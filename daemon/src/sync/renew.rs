@@ -10,26 +10,24 @@ use tidings_engine::{LaneKey, LaneState, RenewCause};
 use tidings_kv::Scan;
 use tidings_proof::Replica as ReplicaId;
 use tidings_tables::{RowId, TableName};
-use tidings_wire::AppId;
+use tidings_wire::{AppId, DeviceId};
 
 use super::records;
 use crate::replica::outbox::{self, OutboxTx};
 use crate::replica::{Replica, RowDelta, StoredRow, keys, meta};
 use crate::store::{CommitError, Durability, Reader, StoreError, Txn, damaged};
-use crate::vault::Unlocked;
 
-/// Takes the new incarnation.
+/// Takes the new incarnation; the old one was `device`'s.
 ///
 /// # Errors
 /// Nothing changed then, or only some rows are queued again; doing it once more is harmless.
 pub(super) async fn renew(
     replica: &Replica,
-    unlocked: &Unlocked,
+    device: DeviceId,
     cause: RenewCause,
     refill: bool,
     now_ms: i64,
 ) -> Result<(), CommitError<StoreError>> {
-    let device = unlocked.record.device;
     let apps = replica
         .store()
         .write(Durability::Synced, move |txn| {

@@ -25,6 +25,9 @@ const BAD_BLOB: &str = "bad_blob";
 /// The code of the alarm about an entry of the device chain that does not verify.
 const CHAIN_INVALID: &str = "chain_invalid";
 
+/// The code of the alarm about changes of a device that was unlinked.
+const REVOKED_AUTHOR: &str = "revoked_author";
+
 /// The code of the alarm about keys that are kept back, or do not fit the device chain.
 const BAD_WRAP: &str = "bad_wrap";
 
@@ -38,15 +41,37 @@ impl Shared {
         });
     }
 
+    /// Tells that something came of devices that were unlinked, beyond what counts of them.
+    pub(super) fn report_revoked_authors(&self, unlocked: &Unlocked, devices: &BTreeSet<DeviceId>) {
+        // Until its lanes are anchored, nobody can say whether it counts.
+        let anchored = |device: &DeviceId| {
+            unlocked.unanchored().iter().all(|(_, replica, _)| replica.device != *device)
+        };
+        for device in devices.iter().filter(|device| anchored(device)) {
+            let name = device_info(unlocked, *device).and_then(|info| info.name);
+            let name = name.unwrap_or_else(|| "a computer".to_owned());
+            let text = format!(
+                "your server shows changes that {name} wrote after it was unlinked; they are refused"
+            );
+            self.status.raise(REVOKED_AUTHOR, text, self.clock.now());
+        }
+    }
+
+    /// Tells that this computer was unlinked.
+    pub(super) fn report_revoked(&self) {
+        self.status.set_state(SyncState::Revoked, None);
+    }
+
     /// Tells state, age of the proof and how far each app is.
     pub(super) fn report(&self, engine: &Engine, now: Time) {
         let trouble = || self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let link = engine.link(now);
         self.report_buffered(link == Link::Buffered);
-        let unlinked = self
-            .vault
-            .unlocked()
+        let unlocked = self.vault.unlocked();
+        let unlinked = unlocked
+            .as_ref()
             .is_some_and(|unlocked| !unlocked.chain.is_active(unlocked.record.device));
+        let kit = unlocked.map(|unlocked| unlocked.has_kit());
         let apps = engine.apps();
         let whole = apps.iter().all(|app| engine.is_whole(app));
         let pending = self.status.snapshot().apps.iter().any(|app| app.pending > 0);
@@ -88,6 +113,9 @@ impl Shared {
             status.reason = reason;
             if proven_at.is_some() {
                 status.proven_at = proven_at;
+            }
+            if kit.is_some() {
+                status.recovery_kit = kit;
             }
         });
         for app in &apps {

@@ -16,11 +16,11 @@ use tidings_wire::auth::{Action, ChallengeRequest, TokenRequest};
 use tidings_wire::sync::{PushRequest, PushResponse};
 use tidings_wire::{AppId, ManifestNumber};
 
-use super::account::{Held, read_chain, read_keyring};
+use super::account::{Held, LinkError, read_chain, read_keyring};
 use super::freeze::{self, FreezeError, Freezer};
 use super::page::{self, OpenedPage, chain_verdict};
 use super::remote::{failure, push_failure};
-use super::{Shared, quarantine, records, renew, start};
+use super::{Shared, anchor, quarantine, records, renew, start};
 use crate::replica::Replica;
 use crate::store::{CommitError, Durability, StoreError, Txn};
 use crate::vault::{Unlocked, VaultError};
@@ -79,20 +79,31 @@ pub(super) async fn token(
     unlocked: &Unlocked,
     client: &SyncClient,
 ) -> Result<(SyncClient, Duration), Failure> {
+    obtain_token(shared, unlocked, client).await.map_err(|error| match error {
+        LinkError::Server(error) => shared.note("sign in", &error),
+        error => {
+            tracing::warn!(%error, "not signed in");
+            Failure::Refused
+        }
+    })
+}
+
+/// The same with the reason why there is none.
+pub(super) async fn obtain_token(
+    shared: &Shared,
+    unlocked: &Unlocked,
+    client: &SyncClient,
+) -> Result<(SyncClient, Duration), LinkError> {
     let record = &unlocked.record;
     let (account_id, device_id) = (record.account, record.device);
     let asked = shared.clock.now();
-    let request = ChallengeRequest { account_id, device_id };
-    let challenge =
-        client.challenge(&request).await.map_err(|error| shared.note("sign in", &error))?;
+    let challenge = client.challenge(&ChallengeRequest { account_id, device_id }).await?;
     shared.learn_time(asked, challenge.now_ms);
-    let answer = answer(unlocked, &challenge).ok_or_else(|| {
-        tracing::warn!("the challenge is not from the server that this account was made on");
-        Failure::Refused
-    })?;
+    let answer = answer(unlocked, &challenge)
+        .ok_or(LinkError::Malformed("it is not the one that this account was made on"))?;
     let signature = encode64(&answer.0);
     let request = TokenRequest { account_id, device_id, nonce: challenge.nonce, signature };
-    let token = client.token(&request).await.map_err(|error| shared.note("sign in", &error))?;
+    let token = client.token(&request).await?;
     // By the server's clock alone: this computer's may be anything.
     let life = Duration::from_millis(token.expires_ms.saturating_sub(token.now_ms));
     Ok((client.with_token(&token.token), life))
@@ -126,7 +137,7 @@ pub(super) async fn read_account(
 }
 
 async fn account(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     client: &SyncClient,
     signed_in: bool,
 ) -> Result<AccountFacts, Failure> {
@@ -134,12 +145,21 @@ async fn account(
     let relation =
         read_chain(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
     shared.report_chain_invalid(false);
+    if shared.vault.retire().await.map_err(|error| vault_failure(shared, error.into()))? {
+        // Nothing is left to be done with this account: the driver says so.
+        shared.founded.notify_one();
+        return Err(Failure::Unlinked);
+    }
     if !signed_in {
         return Err(Failure::Unlinked);
     }
     let held =
         read_keyring(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
     shared.report_bad_wrap(held == Held::Some);
+    if anchor::anchor(shared, client).await {
+        // Manifests and blobs that wait are judged anew by what counts now.
+        shared.founded.notify_one();
+    }
     let apps = client.apps().await.map_err(|error| shared.note("read the apps", &error))?;
     let after = shared.vault.unlocked().ok_or(Failure::Busy(None))?;
     let changed = before.chain.head() != after.chain.head()
@@ -183,7 +203,10 @@ pub(super) async fn pull(
     let (app, keys) = (order.app.clone(), Arc::clone(&unlocked));
     let opened = tokio::task::spawn_blocking(move || page::open_page(&keys, &app, response)).await;
     match opened {
-        Ok(page) => Event::Page(order, Box::new(page), unlocked),
+        Ok(page) => {
+            shared.report_revoked_authors(&unlocked, &page.revoked);
+            Event::Page(order, Box::new(page), unlocked)
+        }
         Err(error) => {
             tracing::error!(%error, "a page could not be opened");
             Event::PullFailed(order, Failure::Refused)
@@ -433,7 +456,9 @@ pub(super) async fn renew(shared: Arc<Shared>, cause: RenewCause, refill: bool) 
     let Some(unlocked) = shared.vault.unlocked() else { return Event::RenewFailed(cause, refill) };
     tracing::info!(?cause, refill, "this replica takes a new incarnation");
     let now = shared.clock.now();
-    if let Err(error) = renew::renew(&shared.replica, &unlocked, cause, refill, now).await {
+    if let Err(error) =
+        renew::renew(&shared.replica, unlocked.record.device, cause, refill, now).await
+    {
         tracing::warn!(%error, "a new incarnation could not be taken");
         return Event::RenewFailed(cause, refill);
     }

@@ -345,7 +345,7 @@ async fn a_page_that_was_planned_for_an_earlier_incarnation_is_not_stored() {
     let opened = page::open_page(&unlocked, &app(), response);
     let plan = engine.handle_page(now, &order, &opened.facts).unwrap();
     let cause = RenewCause::ServerLost;
-    renew::renew(&b.replica, &unlocked, cause, true, NOW).await.unwrap();
+    renew::renew(&b.replica, unlocked.record.device, cause, true, NOW).await.unwrap();
     let before = b.start();
     let own = engine.own().incarnation;
     let stored = page::store_page(&b.replica, &unlocked, opened, &plan, own, NOW).await;
@@ -465,7 +465,9 @@ async fn a_new_incarnation_keeps_outbox_and_rows_and_begins_new_lanes() {
     a.freeze(limits::PUSH_BODY).await;
     a.put("t", "3", "waiting").await;
     let before = a.start();
-    renew::renew(&a.replica, &a.unlocked(), RenewCause::Copied, false, NOW).await.unwrap();
+    renew::renew(&a.replica, a.unlocked().record.device, RenewCause::Copied, false, NOW)
+        .await
+        .unwrap();
     let after = a.start();
     assert_ne!(after.own.incarnation, before.own.incarnation);
     let app_start = &after.apps[0];
@@ -494,7 +496,9 @@ async fn a_refill_queues_every_row_and_says_so_until_it_is_done() {
         a.settle().await;
     }
     assert_eq!(a.pending(), 0);
-    renew::renew(&a.replica, &a.unlocked(), RenewCause::ServerLost, true, NOW).await.unwrap();
+    renew::renew(&a.replica, a.unlocked().record.device, RenewCause::ServerLost, true, NOW)
+        .await
+        .unwrap();
     assert_eq!(a.pending(), 2, "two parts");
     let start = a.start();
     assert!(!start.apps[0].record.refill);

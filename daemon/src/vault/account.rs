@@ -39,6 +39,19 @@ pub struct AccountRecord {
     pub joining: bool,
 }
 
+/// What a person asked for that changes the chain, kept until it is done: a daemon that is cut off
+/// in the middle goes on with it at its next start.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Intent {
+    /// Unlink these devices.
+    #[n(0)]
+    Revoke {
+        /// Which.
+        #[n(0)]
+        devices: Vec<DeviceId>,
+    },
+}
+
 /// Why the vault cannot do something.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum VaultError {
@@ -54,6 +67,9 @@ pub enum VaultError {
     /// The keystore holds the keys of another device.
     #[error("the keys in the {0} are those of another device")]
     WrongSecrets(KeystoreKind),
+    /// The pinned chain says that this device was unlinked.
+    #[error("this computer was unlinked from the account")]
+    Revoked,
     /// The stored or offered chain does not verify.
     #[error("the device chain does not verify: {0}")]
     Chain(ChainError),
@@ -85,6 +101,10 @@ impl From<CommitError<StoreError>> for VaultError {
 
 /// The record of the account, in the table of the vault.
 const ACCOUNT: &[u8] = b"account";
+/// The record of an account that this device was unlinked from, while it joins anew.
+const FORMER: &[u8] = b"former";
+/// What a person asked for and is not done.
+const INTENT: &[u8] = b"intent";
 /// What the chain's entries begin with; the index follows, big-endian.
 const CHAIN: &[u8] = b"chain\0";
 
@@ -98,11 +118,42 @@ pub(super) fn write(txn: &mut Txn<'_>, record: &AccountRecord) -> Result<(), Sto
     txn.put(keys::VAULT, ACCOUNT, bytes)
 }
 
-/// Forgets account and chain.
+pub(super) fn read_intent(source: &impl Reader) -> Result<Option<Intent>, StoreError> {
+    let Some(bytes) = source.get(keys::VAULT, INTENT)? else { return Ok(None) };
+    minicbor::decode(&bytes).map(Some).map_err(|error| damaged(keys::VAULT, INTENT, error))
+}
+
+pub(super) fn write_intent(txn: &mut Txn<'_>, intent: Option<&Intent>) -> Result<(), StoreError> {
+    let Some(intent) = intent else { return txn.delete(keys::VAULT, INTENT) };
+    let bytes = minicbor::to_vec(intent).map_err(|error| damaged(keys::VAULT, INTENT, error))?;
+    txn.put(keys::VAULT, INTENT, bytes)
+}
+
+/// Keeps the record of an account that this device was unlinked from, before another takes its
+/// place.
+pub(super) fn keep_former(txn: &mut Txn<'_>) -> Result<(), StoreError> {
+    if read(txn)?.is_some_and(|record| !record.joining)
+        && let Some(bytes) = txn.get(keys::VAULT, ACCOUNT)?
+    {
+        txn.put(keys::VAULT, FORMER, bytes.to_vec())?;
+    }
+    Ok(())
+}
+
+pub(super) fn forget_former(txn: &mut Txn<'_>) -> Result<(), StoreError> {
+    txn.delete(keys::VAULT, FORMER)
+}
+
+/// Forgets account and chain, or goes back to the account that was there before.
 pub(super) fn clear(txn: &mut Txn<'_>) -> Result<(), StoreError> {
+    if let Some(former) = txn.get(keys::VAULT, FORMER)? {
+        txn.put(keys::VAULT, ACCOUNT, former.to_vec())?;
+        return forget_former(txn);
+    }
     for entry in read_chain(txn)? {
         txn.delete(keys::VAULT, chain_key(&entry))?;
     }
+    txn.delete(keys::VAULT, INTENT)?;
     txn.delete(keys::VAULT, ACCOUNT)
 }
 

@@ -165,6 +165,28 @@ impl Keystore {
     }
 }
 
+impl Keystore {
+    /// Takes the secrets away for good; nothing happens where there are none.
+    ///
+    /// # Errors
+    /// [`KeystoreError`]; they may still be there.
+    pub async fn wipe(&self, kind: KeystoreKind) -> Result<(), KeystoreError> {
+        match kind {
+            KeystoreKind::File => wipe_private(&self.file),
+            KeystoreKind::Keychain => {
+                let name = self.entry.clone();
+                within(PATIENCE, move || {
+                    match keyring::Entry::new(SERVICE, &name)?.delete_credential() {
+                        Err(keyring::Error::NoEntry) => Ok(()),
+                        done => done,
+                    }
+                })
+                .await
+            }
+        }
+    }
+}
+
 fn encode(secrets: &Secrets) -> Zeroizing<Vec<u8>> {
     let (keys, keyring) = (secrets.keys.export(), secrets.keyring.export());
     let mut writer = Writer::with_capacity(9 + keys.len() + keyring.len());
@@ -271,6 +293,27 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), KeystoreError> {
     }
 }
 
+/// Overwrites the file before it goes, as far as the disk's own workings let it.
+fn wipe_private(path: &Path) -> Result<(), KeystoreError> {
+    use std::io::Write as _;
+
+    let failed =
+        |source: io::Error| KeystoreError::File { path: path.to_owned(), source: Arc::new(source) };
+    let mut file = match std::fs::OpenOptions::new().write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let length = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(FILE_LIMIT);
+    file.write_all(&vec![0; length.min(FILE_LIMIT)]).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    std::fs::remove_file(path).map_err(failed)?;
+    match path.parent() {
+        Some(dir) => std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +351,18 @@ mod tests {
             let refused = keystore.load(KeystoreKind::File).await.unwrap_err();
             assert!(matches!(refused, KeystoreError::NotPrivate(_)), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn wiped_secrets_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let keystore = Keystore::new(dir.path().join("keys"), "s");
+        keystore.save(KeystoreKind::File, &secrets()).await.unwrap();
+        for _ in 0..2 {
+            keystore.wipe(KeystoreKind::File).await.unwrap();
+            assert!(keystore.load(KeystoreKind::File).await.unwrap().is_none());
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]

@@ -143,6 +143,24 @@ impl Keyring {
         chain.epochs().get(&epoch).ok_or(KeyringError::UnknownEpoch(epoch))
     }
 
+    /// This ring with the secrets of `over`, which count where both hold one.
+    #[must_use]
+    pub fn joined(&self, over: &Self) -> Self {
+        let mut joined = self.clone();
+        joined.secrets.extend(over.secrets.iter().map(|(epoch, secret)| (*epoch, secret.clone())));
+        joined
+    }
+
+    /// Takes from another ring every secret that the chain committed to and that is not held here.
+    pub fn adopt(&mut self, chain: &Chain, from: &Self) {
+        for (epoch, secret) in &from.secrets {
+            if !self.contains(*epoch) {
+                // One of an entry that did not come about fits no chain.
+                let _ = self.insert(chain, *epoch, secret.clone());
+            }
+        }
+    }
+
     /// The account.
     pub fn account(&self) -> AccountId {
         self.account

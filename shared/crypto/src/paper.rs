@@ -8,6 +8,8 @@ use std::fmt;
 use bip39::{Language, Mnemonic};
 use secrecy::SecretString;
 use tidings_proof::{DeviceKind, labels};
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 use zeroize::Zeroizing;
 
 use crate::derive;
@@ -47,13 +49,15 @@ impl PaperKey {
         Self(Mnemonic::from_entropy_in(Language::English, entropy.as_slice()).expect("16 bytes"))
     }
 
-    /// Reads the words, in any case, with anything but letters between them: spaces, lines, commas
-    /// or the numbers of a list.
+    /// Reads the words, in any case and any Unicode form (full width, with accents that a keyboard
+    /// adds), with anything but letters between them: spaces, lines, commas or the numbers of a
+    /// list.
     ///
     /// # Errors
     /// [`PaperKeyError`].
     pub fn parse(text: &str) -> Result<Self, PaperKeyError> {
-        let lower = Zeroizing::new(text.to_lowercase());
+        let plain = text.nfkd().filter(|letter| !is_combining_mark(*letter));
+        let lower = Zeroizing::new(plain.flat_map(char::to_lowercase).collect::<String>());
         let words =
             || lower.split(|letter: char| !letter.is_alphabetic()).filter(|w| !w.is_empty());
         let unknown = words().enumerate().find(|(_, w)| Language::English.find_word(w).is_none());

@@ -29,9 +29,24 @@ fn words_are_read_as_people_write_them() {
         .enumerate()
         .map(|(at, word)| format!("{}. {}\n", at + 1, word.to_uppercase()))
         .collect();
-    for same in
-        [numbered, format!("  {}\t", WORDS.replace(' ', " ,\r\n ")), WORDS.replace(' ', "-")]
-    {
+    let wide: String = WORDS
+        .chars()
+        .map(|c| match c {
+            'a'..='z' => char::from_u32(u32::from(c) - u32::from('a') + 0xff41).unwrap(),
+            _ => '\u{3000}',
+        })
+        .collect();
+    let turkish = WORDS.to_uppercase().replace('I', "\u{130}");
+    let accented = WORDS.replace('e', "e\u{301}").replace('u', "\u{fc}");
+    for same in [
+        numbered,
+        format!("  {}\t", WORDS.replace(' ', " ,\r\n ")),
+        WORDS.replace(' ', "-"),
+        WORDS.replace(' ', "\u{a0}"),
+        wide,
+        turkish,
+        accented,
+    ] {
         assert_eq!(PaperKey::parse(&same).unwrap().device_keys().id(), right, "{same:?}");
     }
 }
@@ -49,7 +64,7 @@ fn the_wrong_word_is_named() {
     assert_eq!(wrong(&WORDS.replace("yellow", "zoo")), PaperKeyError::Checksum);
     assert_eq!(
         wrong(&"ü".repeat(5_000)),
-        PaperKeyError::UnknownWord { number: 1, word: "ü".repeat(32) }
+        PaperKeyError::UnknownWord { number: 1, word: "u".repeat(32) }
     );
 }
 

@@ -143,6 +143,91 @@ pub struct AddDevice {
     pub code: String,
 }
 
+/// `POST /v1/devices/revoke`: unlinks devices, all at once. The answer is a [`DevicesAnswer`] with
+/// those that were unlinked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokeDevices {
+    /// Their names or ids.
+    pub devices: Vec<String>,
+}
+
+/// `POST /v1/devices/rename`: gives a device another name. The answer is its [`DeviceInfo`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RenameDevice {
+    /// Its name or id.
+    pub device: String,
+    /// The new name, at most 128 bytes.
+    pub name: String,
+}
+
+/// `POST /v1/recovery/kit`: the answer is a [`RecoveryKit`]; one that was made before does not
+/// work any more then.
+///
+/// What a person needs to come back after every computer is lost. The words are the key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveryKit {
+    /// The account.
+    pub account: AccountId,
+    /// The server's URL.
+    pub url: String,
+    /// How many entries the account's device chain had when the kit was made: a server that shows
+    /// fewer hides something.
+    pub entries: u64,
+    /// The twelve words, with a space between them.
+    pub words: String,
+}
+
+impl std::fmt::Debug for RecoveryKit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut kit = f.debug_struct("RecoveryKit");
+        kit.field("account", &self.account).field("url", &self.url);
+        kit.field("entries", &self.entries).finish_non_exhaustive()
+    }
+}
+
+/// `POST /v1/recover`: comes back into an account with the words of its recovery kit. The answer is
+/// a [`RecoverAnswer`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recover {
+    /// The server's URL.
+    pub url: String,
+    /// The account that the kit names.
+    pub account: AccountId,
+    /// The twelve words as the person typed them.
+    pub words: String,
+    /// The number of entries that the kit names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u64>,
+    /// Where and as what this computer joins.
+    #[serde(flatten)]
+    pub setup: Setup,
+}
+
+impl std::fmt::Debug for Recover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut recover = f.debug_struct("Recover");
+        recover.field("url", &self.url).field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+/// The answer to `POST /v1/recover`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoverAnswer {
+    /// The account, with this computer in it.
+    pub account: AccountAnswer,
+    /// The kit that replaces the one that was used.
+    pub kit: RecoveryKit,
+    /// Other computers that are still linked: whichever is lost should be unlinked.
+    pub others: Vec<DeviceInfo>,
+    /// The server shows an older list of computers than the kit: it hides something.
+    pub older: bool,
+}
+
 /// `GET /v1/devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -20,7 +20,7 @@ use crate::ids::ParseIdError;
 
 pub use rows::{
     BatchAnswer, BatchOp, BatchRequest, BatchResult, BatchVerb, ImportAnswer, QueryAnswer,
-    QueryRequest, Version, WriteAnswer,
+    QueryRequest, UnsentAnswer, UnsentRow, Version, WriteAnswer,
 };
 pub use status::{Alarm, AppStatus, PingAnswer, StatusAnswer, SyncState};
 pub use stream::{

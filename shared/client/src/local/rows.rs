@@ -11,8 +11,9 @@ use serde::Serialize;
 use tidings_wire::{
     AppId,
     local::{
-        AppsAnswer, BatchAnswer, BatchRequest, ImportAnswer, PingAnswer, QueryAnswer, QueryRequest,
-        Record, StatusAnswer, TableDeclaration, TableInfo, TablesAnswer, WriteAnswer,
+        AppsAnswer, BatchAnswer, BatchRequest, ImportAnswer, LogPosition, PingAnswer, QueryAnswer,
+        QueryRequest, Record, StatusAnswer, TableDeclaration, TableInfo, TablesAnswer,
+        UnsentAnswer, WriteAnswer,
     },
 };
 use tokio_stream::Stream;
@@ -66,6 +67,20 @@ impl Client {
     /// [`LocalError`].
     pub async fn tables(&self, app: &AppId) -> Result<TablesAnswer, LocalError> {
         let path = Path::app(app).fixed("tables").into_string();
+        self.request(Request::new(Method::GET, path)).await?.json()
+    }
+
+    /// Rows of an app that the server has not got as they are here, a page at a time.
+    ///
+    /// # Errors
+    /// [`LocalError`].
+    pub async fn unsent(
+        &self,
+        app: &AppId,
+        after: LogPosition,
+    ) -> Result<UnsentAnswer, LocalError> {
+        let path = Path::app(app).fixed("unsent").into_string();
+        let path = format!("{path}?after={after}");
         self.request(Request::new(Method::GET, path)).await?.json()
     }
 

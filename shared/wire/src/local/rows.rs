@@ -159,3 +159,26 @@ pub struct ImportAnswer {
     /// The app's position after the last of them.
     pub position: LogPosition,
 }
+
+/// `GET /v1/apps/A/unsent`: rows that the server has not got as they are here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnsentAnswer {
+    /// The rows, by table and id.
+    pub rows: Vec<UnsentRow>,
+    /// Where to go on, as `after`; none when that is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<LogPosition>,
+}
+
+/// A row that the server has not got as it is here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnsentRow {
+    /// Its table.
+    pub table: String,
+    /// Its id.
+    pub id: String,
+    /// The row as it is now; none if it is deleted.
+    pub row: Option<Record>,
+}

@@ -30,6 +30,9 @@ pub struct StatusAnswer {
     /// When the server last proved what it holds, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_at: Option<String>,
+    /// Whether there is a recovery kit that works; none while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_kit: Option<bool>,
     /// Each app, by name.
     pub apps: Vec<AppStatus>,
     /// What a person should look at.
