@@ -96,9 +96,7 @@ impl StartError {
             | Self::Socket(SocketError::Occupied { .. } | SocketError::ForeignDirectory { .. }) => {
                 78
             }
-            Self::Home(HomeError::Directory { source, .. })
-            | Self::Socket(SocketError::Io { source, .. })
-            | Self::Token(source)
+            Self::Socket(SocketError::Io { source, .. }) | Self::Token(source)
                 if is_forbidden(source) =>
             {
                 78
