@@ -21,6 +21,7 @@ mod o19;
 mod o20;
 mod o21;
 mod o22;
+mod o23;
 mod o24;
 mod o25;
 mod o26;
