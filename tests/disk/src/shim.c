@@ -296,6 +296,8 @@ static int renamed(const char *from, const char *to) {
     char names[3 * 4096], saved[4096] = "";
     if (!access(to, F_OK)) {
         snprintf(saved, sizeof saved, "%s.%d.%d", getenv("POWERCUT_JOURNAL"), getpid(), kept++);
+        // An earlier process may have had this number.
+        real_unlink(saved);
         if (link(to, saved)) abort();
     }
     int written = snprintf(names, sizeof names, "%s\n%s\n%s", from, to, saved);

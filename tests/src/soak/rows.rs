@@ -115,8 +115,8 @@ impl Rows {
     }
 
     fn differs(&self, shown: &BTreeMap<String, Value>) -> Option<String> {
-        let ids = self.known.keys().chain(shown.keys());
-        let wrong = ids.filter(|id| self.known.get(*id) != shown.get(*id)).next()?;
+        let mut ids = self.known.keys().chain(shown.keys());
+        let wrong = ids.find(|id| self.known.get(*id) != shown.get(*id))?;
         let brief = |row: Option<&Value>| match row {
             Some(row) => format!("write {} of it", row["n"]),
             None => "no row".to_owned(),
