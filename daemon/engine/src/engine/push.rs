@@ -6,6 +6,7 @@ use super::{Engine, instant, wait_asked};
 use crate::app::AppSync;
 use crate::facts::{ChainVerdict, PushAnswer};
 use crate::failure::{Failure, PushFailure};
+use crate::link::Stream;
 use crate::output::{Output, RenewCause};
 use crate::push::Push;
 use crate::start::{AppStart, EngineStart};
@@ -168,6 +169,13 @@ impl Engine {
     pub fn handle_renewed(&mut self, now: Time, start: EngineStart) {
         (self.renewing, self.renew_due) = (false, None);
         let known: Vec<AppId> = self.apps.keys().cloned().collect();
+        if start.own != self.own && self.link.stream != Stream::Down {
+            // No replica is told of its own pushes: a stream of the old incarnation would keep
+            // silent about those of a copy that goes on with it.
+            self.outputs.push_back(Output::CloseStream);
+            self.link.closed(now, None, &self.config, &mut self.jitter);
+            self.link.backoff.clear();
+        }
         self.restore(start, now);
         for app in known {
             let start = AppStart::new(app.clone());

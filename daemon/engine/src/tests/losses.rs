@@ -133,6 +133,19 @@ fn what_was_taken_and_dropped_is_pushed_again_once_until_the_poll() {
 }
 
 #[test]
+fn the_stream_is_opened_anew_under_a_new_incarnation() {
+    let mut bench = synced();
+    let start = || vec![AppStart::new(app("notes"))];
+    bench.engine.handle_renewed(bench.now, EngineStart { own: OWN, apps: start() });
+    assert!(!bench.orders().contains(&Output::CloseStream), "nothing changed for it");
+    bench.engine.handle_renewed(bench.now, EngineStart { own: other(9), apps: start() });
+    let orders = bench.orders();
+    let place = |wanted: &Output| orders.iter().position(|order| order == wanted);
+    let (closed, opened) = (place(&Output::CloseStream), place(&Output::OpenStream));
+    assert!(closed.is_some() && closed < opened, "{orders:?}");
+}
+
+#[test]
 fn a_cursor_that_the_server_does_not_know_is_forgotten() {
     let mut bench = synced();
     bench.engine.handle_changed(bench.now, &app("notes"));
