@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::Method;
 use tidings_client::local::{EventStream, Request};
 use tidings_wire::linking::{
-    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent,
-    Recover, RecoverAnswer, RecoveryKit, RenameDevice, RevokeDevices, Setup,
+    AccountAnswer, AddDevice, CreateAccount, DeviceInfo, DevicesAnswer, Login, LoginEvent, Recover,
+    RecoverAnswer, RecoveryKit, RenameDevice, RevokeDevices, Setup,
 };
 
 use super::connect::Local;
