@@ -82,7 +82,11 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
                 QuarantineKey::damaged(position, *count)
             }
         };
-        let (arrived, entry) = open_entry(unlocked, app, at, item, &mut revoked);
+        // What does not count of an unlinked device is as if it had not come: in its place may
+        // belong something that does.
+        let Some((arrived, entry)) = open_entry(unlocked, app, at, item, &mut revoked) else {
+            continue;
+        };
         facts.push(EntryFact { position, arrived });
         entries.push(entry);
     }
@@ -131,23 +135,24 @@ pub fn open_page(unlocked: &Unlocked, app: &AppId, response: PullResponse) -> Op
     }
 }
 
+/// Opens one entry; none if it is of an unlinked device and does not count.
 fn open_entry(
     unlocked: &Unlocked,
     app: &AppId,
     at: QuarantineKey,
     item: Item,
     revoked: &mut BTreeSet<DeviceId>,
-) -> (Arrived, OpenedEntry) {
+) -> Option<(Arrived, OpenedEntry)> {
     let bytes: Vec<u8> = match item {
         Item::Blob(bytes) => bytes.into(),
         // Runs come with compaction; until then they are kept for the release that reads them.
         Item::Run(bytes) | Item::Part(_, bytes) => {
             let entry = OpenedEntry { at, bytes: Some(bytes.into()), place: None, body: None };
-            return (Arrived::Unreadable(Unreadable::NeedsNewer), entry);
+            return Some((Arrived::Unreadable(Unreadable::NeedsNewer), entry));
         }
         Item::Damaged => {
             let entry = OpenedEntry { at, bytes: None, place: None, body: None };
-            return (Arrived::Unreadable(Unreadable::Damaged), entry);
+            return Some((Arrived::Unreadable(Unreadable::Damaged), entry));
         }
     };
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -159,19 +164,19 @@ fn open_entry(
                 NotOpened::NeedsNewer => Unreadable::NeedsNewer,
                 NotOpened::Revoked(device) => {
                     revoked.insert(device);
-                    Unreadable::Unverified
+                    return None;
                 }
                 _ => Unreadable::Unverified,
             };
             let entry = OpenedEntry { at, bytes: Some(bytes), place: None, body: None };
-            return (Arrived::Unreadable(reason), entry);
+            return Some((Arrived::Unreadable(reason), entry));
         }
     };
     let lane = LaneKey { replica: header.lane.replica, tag: header.lane.tag };
     let (seq, prev, opens) = (header.seq, header.prev, body.is_some());
     let fact = BlobFact { lane, seq, prev, hash, size, opens };
     let entry = OpenedEntry { at, bytes: Some(bytes), place: Some((lane, seq)), body };
-    (Arrived::Blob(fact), entry)
+    Some((Arrived::Blob(fact), entry))
 }
 
 /// The facts of a stored blob that waits, as they were when it came; none if it does not verify
@@ -183,7 +188,7 @@ pub fn staged_fact(
 ) -> Option<tidings_engine::StagedFact> {
     let at = QuarantineKey::of(blob.position, &blob.bytes);
     let item = Item::Blob(blob.bytes.clone());
-    match open_entry(unlocked, app, at, item, &mut BTreeSet::new()) {
+    match open_entry(unlocked, app, at, item, &mut BTreeSet::new())? {
         (Arrived::Blob(fact), _) => {
             Some(tidings_engine::StagedFact { blob: fact, position: blob.position })
         }

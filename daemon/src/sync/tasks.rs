@@ -145,10 +145,15 @@ async fn account(
     let relation =
         read_chain(&shared.vault, client).await.map_err(|error| vault_failure(shared, error))?;
     shared.report_chain_invalid(false);
-    if shared.vault.retire().await.map_err(|error| vault_failure(shared, error.into()))? {
-        // Nothing is left to be done with this account: the driver says so.
-        shared.founded.notify_one();
-        return Err(Failure::Unlinked);
+    match shared.vault.retire().await {
+        Ok(false) => {}
+        // Nothing is left to be done with this account; the driver says so, and tries again where
+        // the keychain did not let go of the keys.
+        gone => {
+            shared.founded.notify_one();
+            gone.map_err(|error| vault_failure(shared, error.into()))?;
+            return Err(Failure::Unlinked);
+        }
     }
     if !signed_in {
         return Err(Failure::Unlinked);

@@ -86,6 +86,47 @@ async fn attack_10_revoked_device_back_dates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn attack_10_revoked_device_had_shown_more_than_counts() {
+    let server = Server::start();
+    let evil = Evil::start(server.address()).await;
+    let desk = Device::start("desk").await;
+    desk.create_account(&server.url()).await;
+    let victim = Device::start("victim").await;
+    desk.link(&victim, &evil.url()).await;
+    let mut enemy = Hand::join(&desk, &server.url()).await;
+    enemy.refresh_chain().await;
+    enemy.push(&notes(), "t", &[("honest", json!({ "n": 1 }))]).await;
+    victim.row_becomes(&notes(), "t", "honest", &row("honest", 1)).await;
+    victim.put(&notes(), "t", "own", &json!({ "n": 2 })).await;
+    desk.row_becomes(&notes(), "t", "own", &row("own", 2)).await;
+    // While it is still linked, the victim alone is shown one more row.
+    let body = plain(&enemy.body("t", &[("more", json!({ "n": 3 }))]));
+    let more = enemy.seal(&notes(), &[("t", body)]).blobs.remove(0);
+    evil.play(Script::new().pages(move |_, page| {
+        let item = Item::Blob(more.clone());
+        page.entries.push(Entry { position: page.head, received_ms: page.now_ms, item });
+    }));
+    desk.put(&notes(), "t", "hint", &json!({ "n": 4 })).await;
+    victim.row_becomes(&notes(), "t", "more", &row("more", 3)).await;
+    evil.turn_honest();
+    // Whoever unlinks it was not shown that row: it does not count, and goes where it was shown.
+    let id = enemy.replica(&notes()).device.to_string();
+    said(&desk, &["devices", "revoke", &id]);
+    eventually("the row is gone", DEADLINE, async || {
+        match victim.row(&notes(), "t", "more").await {
+            None => Ok(()),
+            Some(row) => Err(format!("{row:?}")),
+        }
+    })
+    .await;
+    for (id, n) in [("honest", 1), ("own", 2), ("hint", 4)] {
+        victim.row_becomes(&notes(), "t", id, &row(id, n)).await;
+    }
+    victim.put(&notes(), "t", "after", &json!({ "n": 5 })).await;
+    desk.row_becomes(&notes(), "t", "after", &row("after", 5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn attack_11_revoked_device_reads_on() {
     let server = Server::start();
     let (desk, enemy, ..) = revoked(&server).await;
