@@ -80,7 +80,7 @@ impl Row {
     }
 
     /// Whether an app that keeps what it deletes has deleted the row, as
-    /// [`is_soft_deleted`](crate::record::is_soft_deleted) says of its columns.
+    /// [`is_soft_deleted`] says of its columns.
     pub fn is_soft_deleted(&self) -> bool {
         let column = |path: &Path| path.keys().first().is_some_and(|key| &**key == DELETED_AT);
         self.cells.keys().any(column) && self.columns().is_some_and(|shown| is_soft_deleted(&shown))
