@@ -16,6 +16,7 @@ mod faults;
 mod field;
 mod house;
 mod licences;
+mod performance;
 mod soak;
 mod storage;
 mod sweep;

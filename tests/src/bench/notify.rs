@@ -10,6 +10,17 @@ use super::{Aim, Benchmark, Figure, Plan, Rounds, block_on};
 
 const FLOOR: &str = "a bare epoll server that writes 512 B and calls fdatasync before it notifies";
 
+/// What the profile shows of a push.
+const PUSH: &str = "a push is checked before it is stored: its token, CBOR, two Ed25519 signatures (`sealing.signature` \
+     is the figure of one) and the lane's head, and the store's commit writes a few records where the \
+     floor writes 512 bytes. The rest is three changes of thread, from the runtime to the committer \
+     and back, each of which waits for a core where other work keeps both busy; the floor has one \
+     thread.";
+/// The same of its CPU time.
+const PUSH_CPU: &str = "a delivery carries its share of the push: with one stream on a channel all of it, which is HTTP, \
+     CBOR, two Ed25519 signatures and the commit of the store, of which the floor does nothing. With \
+     10,000 streams on a channel, where the share is small, the ratio is near 1.";
+
 /// One stream.
 pub(super) const CHANGED: Benchmark = Benchmark {
     name: "changed",
@@ -20,7 +31,7 @@ pub(super) const CHANGED: Benchmark = Benchmark {
         unit: "µs",
         limit: FLOOR,
         aim: Aim::TimesAtMost(1.5),
-        unmet: "",
+        unmet: PUSH,
     }],
     run: |plan| {
         let load = Numbers { streams: 1, channels: 1, accounts: 1, publishes: 300 };
@@ -68,7 +79,7 @@ const P50: Figure = Figure {
     unit: "µs",
     limit: FLOOR,
     aim: Aim::TimesAtMost(1.4),
-    unmet: "",
+    unmet: PUSH,
 };
 
 const CPU: Figure = Figure {
@@ -77,7 +88,7 @@ const CPU: Figure = Figure {
     unit: "µs",
     limit: FLOOR,
     aim: Aim::TimesAtMost(1.3),
-    unmet: "",
+    unmet: PUSH_CPU,
 };
 
 struct Numbers {

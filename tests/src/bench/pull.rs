@@ -25,7 +25,8 @@ pub(super) const PULL: Benchmark = Benchmark {
         unit: "/s",
         limit: "sled's own range scan of the same table",
         aim: Aim::TimesAtLeast(0.5),
-        unmet: "",
+        unmet: "the checksum of each record (BLAKE3 over 600 bytes) is about three quarters of what \
+                the store adds in the profile; the rest is decoding and a copy of each blob.",
     }],
     run: |plan| measure(*plan),
 };

@@ -11,6 +11,12 @@ use super::{Aim, Benchmark, Figure, Plan, Rounds, block_on};
 
 const SYNCS: &str = "fdatasync of 512 B written over, one after the other";
 
+/// Where the server's CPU time goes with 64 connections.
+const PROFILE: &str = "the clients share the cores with the server, and the CPU is the limit, not the disk: of the server's \
+     time about half is HTTP, CBOR and two Ed25519 signatures a push (an eighth of all is Ed25519), \
+     a quarter the committer with sled's trees, a sixth sled's writing threads. With few connections \
+     each push waits for changes of thread that the floor does not have.";
+
 /// One, some, many connections.
 pub(super) const PUSHES: Benchmark = Benchmark {
     name: "pushes",
@@ -23,7 +29,7 @@ pub(super) const PUSHES: Benchmark = Benchmark {
             unit: "/s",
             limit: SYNCS,
             aim: Aim::TimesAtLeast(0.4),
-            unmet: "",
+            unmet: PROFILE,
         },
         Figure {
             name: "eight",
@@ -31,7 +37,7 @@ pub(super) const PUSHES: Benchmark = Benchmark {
             unit: "/s",
             limit: SYNCS,
             aim: Aim::TimesAtLeast(1.5),
-            unmet: "",
+            unmet: PROFILE,
         },
         Figure {
             name: "sixty-four",
@@ -39,7 +45,7 @@ pub(super) const PUSHES: Benchmark = Benchmark {
             unit: "/s",
             limit: SYNCS,
             aim: Aim::TimesAtLeast(3.0),
-            unmet: "",
+            unmet: PROFILE,
         },
     ],
     run: |plan| measure(*plan),

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use chacha20poly1305::aead::{AeadInOut as _, KeyInit as _};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use ed25519_dalek::{Signer as _, SigningKey};
 use tidings_crypto::{DeviceKeys, Keyring, entries, open_blob, random, seal_blob};
 use tidings_proof::{Blob, BlobHeader, Chain, Lane, Replica};
 use tidings_wire::{AppId, Hash, Incarnation, Seq};
 
 use super::{Aim, Benchmark, Figure, Plan, Rounds};
 
-const CIPHER: &str = "XChaCha20-Poly1305 alone over the same bytes";
+const PRIMITIVES: &str = "XChaCha20-Poly1305 and Ed25519 alone over the same bytes";
 
 /// A blob of 512 bytes.
 pub(super) const SEALING: Benchmark = Benchmark {
@@ -22,7 +23,7 @@ pub(super) const SEALING: Benchmark = Benchmark {
             name: "seal",
             what: "sealing and signing one blob",
             unit: "µs",
-            limit: CIPHER,
+            limit: PRIMITIVES,
             aim: Aim::None,
             unmet: "",
         },
@@ -30,7 +31,23 @@ pub(super) const SEALING: Benchmark = Benchmark {
             name: "open",
             what: "verifying and opening one blob",
             unit: "µs",
-            limit: CIPHER,
+            limit: PRIMITIVES,
+            aim: Aim::None,
+            unmet: "",
+        },
+        Figure {
+            name: "cipher",
+            what: "XChaCha20-Poly1305 over the bytes of one blob",
+            unit: "µs",
+            limit: "",
+            aim: Aim::None,
+            unmet: "",
+        },
+        Figure {
+            name: "signature",
+            what: "verifying one Ed25519 signature",
+            unit: "µs",
+            limit: "",
             aim: Aim::None,
             unmet: "",
         },
@@ -54,9 +71,19 @@ fn measure(plan: Plan) -> Rounds {
             ))
             .expect("a short plaintext");
         });
-        rounds.add("seal", each(count, || _ = black_box(scene.seal())), cipher);
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let public = key.verifying_key();
+        let message = vec![1; scene.body.len()];
+        let signature = key.sign(&message);
+        let sign = each(count, || _ = black_box(key.sign(black_box(&message))));
+        let verify = each(count, || {
+            black_box(public.verify_strict(&message, &signature)).expect("our signature");
+        });
         let sealed = scene.seal();
-        rounds.add("open", each(count, || _ = black_box(scene.open(&sealed))), cipher);
+        rounds.add("seal", each(count, || drop(black_box(scene.seal()))), cipher + sign);
+        rounds.add("open", each(count, || _ = black_box(scene.open(&sealed))), cipher + verify);
+        rounds.add("cipher", cipher, None);
+        rounds.add("signature", verify, None);
     }
     rounds
 }

@@ -40,7 +40,8 @@ pub(super) const STALLED: Benchmark = Benchmark {
             unit: "µs",
             limit: "the same without a stalled reader",
             aim: Aim::TimesAtMost(1.2),
-            unmet: "",
+            unmet: "the other reader is written to from the same list, before or after, without a wait; \
+                between runs on a busy machine the ratio went from 0.99 to 1.22.",
         },
     ],
     run: |plan| measure(*plan),
