@@ -18,7 +18,7 @@ const REDB: &str = "redb's own load of the same bytes in the order of their keys
 /// The rows of a new device.
 pub(super) const BOOTSTRAP: Benchmark = Benchmark {
     name: "bootstrap",
-    about: "1,000,000 rows of 283 B are imported into one device, which pushes them; then one new \
+    about: "1,000,000 rows of 300 B are imported into one device, which pushes them; then one new \
             device after the other is linked, pulls, verifies, opens, merges and stores them.",
     figures: &[
         Figure {
@@ -135,17 +135,18 @@ fn id(number: usize) -> String {
     format!("row-{number:012}")
 }
 
-/// A row of 283 bytes.
+/// A row of 300 bytes.
 fn line(number: usize) -> String {
     let id = id(number);
     // Words that do not repeat: what compresses well would be less.
     let mut text = String::new();
     let mut state = number as u64;
-    while text.len() < 224 {
+    while text.len() < 242 {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         text.push_str(&format!("{:08x} ", state >> 32));
     }
+    text.truncate(242);
     format!("{{\"id\":\"{id}\",\"number\":{:012},\"text\":\"{text}\"}}\n", number + 100_000_000_000)
 }
 
@@ -157,7 +158,7 @@ mod tests {
     fn a_row_has_its_bytes() {
         for number in [0, 7, 999_999] {
             let line = line(number);
-            assert_eq!(line.len(), 283, "{line}");
+            assert_eq!(line.len(), 300, "{line}");
             assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
         }
     }
