@@ -162,6 +162,26 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_in_trouble_stands_before_everything_else() {
+        let status = Status::new("s");
+        let seen = || {
+            let status = status.snapshot();
+            (status.state, status.reason)
+        };
+        let degraded = |text: &str| (SyncState::Degraded, Some(text.to_owned()));
+        status.set_disk(Some("full".into()));
+        assert_eq!(seen(), degraded("full"));
+        status.set_state(SyncState::Waiting, Some("locked".into()));
+        assert_eq!(seen(), degraded("full"));
+        status.set_disk(Some("read-only".into()));
+        assert_eq!(seen(), degraded("read-only"));
+        status.set_disk(None);
+        assert_eq!(seen(), (SyncState::Waiting, Some("locked".to_owned())));
+        status.set_disk(None);
+        assert_eq!(seen(), (SyncState::Waiting, Some("locked".to_owned())));
+    }
+
+    #[test]
     fn apps_stay_in_order_and_alarms_keep_their_time() {
         let status = Status::new("s");
         for app in ["b", "a", "c", "b"] {
