@@ -189,6 +189,8 @@ enum StreamNotice {
 impl Session {
     async fn run(mut self, shutdown: &CancellationToken) -> End {
         let mut written = self.shared.replica.outbox_changed();
+        // What was written since the start was read is known to the gate and to nobody else.
+        written.mark_changed();
         let resumed = devices::resume(Arc::clone(&self.shared));
         self.spawn(
             async {
