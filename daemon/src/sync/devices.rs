@@ -66,6 +66,10 @@ pub(super) async fn resume(shared: Arc<Shared>) {
 }
 
 async fn go_on(shared: &Arc<Shared>) -> Result<(), LinkError> {
+    // A start with nothing to go on with must not be in the way of who links a computer now.
+    if !matches!(shared.vault.intent().await?, Some(Intent::Revoke { .. })) {
+        return Ok(());
+    }
     // Whoever is at it at this moment needs no help.
     let _one = shared.changing.lock().await;
     let Some(Intent::Revoke { devices }) = shared.vault.intent().await? else { return Ok(()) };

@@ -61,8 +61,10 @@ impl Hand {
                 }
             }
         };
-        let (added, account) = tokio::join!(device.client().request(add), joining);
-        added.expect("the daemon links us");
+        let adding = async {
+            device.client().request(add).await.expect("the daemon links us");
+        };
+        let ((), account) = tokio::join!(adding, joining);
         let chain = read_chain(&client, account).await;
         let token = sign_in(&client, &keys, &chain).await;
         let ring = read_ring(&client.with_token(&token), &chain, &keys).await;
