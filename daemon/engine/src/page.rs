@@ -104,6 +104,7 @@ fn empty_plan(app: &AppSync, purpose: Purpose, facts: &PageFacts) -> PagePlan {
         record: app.record.clone(),
         durable: false,
         others: false,
+        ticket: 0,
         staged: Vec::new(),
         unplaced: app.unplaced.clone(),
         accepted: Vec::new(),

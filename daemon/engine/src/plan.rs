@@ -42,6 +42,8 @@ pub struct PagePlan {
     pub durable: bool,
     /// Blobs of others came.
     pub others: bool,
+    /// The ticket of the pull that it belongs to.
+    pub(crate) ticket: u64,
     pub(crate) staged: Vec<(BlobFact, Position)>,
     pub(crate) unplaced: BTreeMap<Position, u32>,
     pub(crate) accepted: Vec<ManifestFact>,

@@ -46,7 +46,7 @@ impl Engine {
             self.account.alarms.insert(Alarm::ChainFork);
         }
         let other_life = app.record.generation.is_some_and(|known| known != facts.generation);
-        let plan = if facts.reset.is_some() || other_life {
+        let mut plan = if facts.reset.is_some() || other_life {
             if order.purpose != Purpose::Next {
                 // The next ordinary pull meets the same reset and deals with it.
                 app.pull = Pull::Idle;
@@ -60,7 +60,7 @@ impl Engine {
         } else {
             page::judge(app, self.own, staged_limit, order.purpose, facts)
         };
-        app.pull = Pull::Storing(order.ticket);
+        (app.pull, plan.ticket) = (Pull::Storing(order.ticket), order.ticket);
         Some(plan)
     }
 
@@ -71,7 +71,8 @@ impl Engine {
         let mut apps: BTreeSet<AppId> = self.account.apps.clone();
         apps.insert(name.clone());
         let Some(app) = self.apps.get_mut(&name) else { return };
-        if !matches!(app.pull, Pull::Storing(_)) {
+        // One that was judged before a new incarnation knows nothing of it.
+        if app.pull != Pull::Storing(plan.ticket) {
             return;
         }
         let Follow { renew, missing_apps } = app.stored(now, &self.config, self.own, &apps, plan);

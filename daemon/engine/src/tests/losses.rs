@@ -146,6 +146,27 @@ fn the_stream_is_opened_anew_under_a_new_incarnation() {
 }
 
 #[test]
+fn a_page_of_before_a_new_incarnation_does_not_stand_for_one_after() {
+    let mut bench = synced();
+    let lane = lane(other(2), 1);
+    bench.engine.handle_changed(bench.now, &app("notes"));
+    let order = bench.pull();
+    let facts = page(vec![entry(4, blob(lane, 3))]);
+    let late = bench.engine.handle_page(bench.now, &order, &facts).expect("a plan");
+    let start = EngineStart { own: OWN, apps: vec![AppStart::new(app("notes"))] };
+    bench.engine.handle_renewed(bench.now, start);
+    let order = bench.pull();
+    assert_eq!(order.cursor, None);
+    let entries = vec![entry(2, blob(lane, 1)), entry(3, blob(lane, 2))];
+    let facts = PageFacts { has_more: true, ..page(entries) };
+    let plan = bench.engine.handle_page(bench.now, &order, &facts).expect("a plan");
+    bench.engine.handle_page_stored(bench.now, late);
+    assert_eq!(bench.orders(), [], "the page of now is still being stored");
+    bench.engine.handle_page_stored(bench.now, plan);
+    assert_eq!(bench.pull().cursor, Some(3_u64.to_be_bytes().to_vec()));
+}
+
+#[test]
 fn a_cursor_that_the_server_does_not_know_is_forgotten() {
     let mut bench = synced();
     bench.engine.handle_changed(bench.now, &app("notes"));
