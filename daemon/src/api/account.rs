@@ -261,7 +261,8 @@ fn address(typed: &str) -> Result<String, LinkError> {
 fn explain(error: ApiError, typed: &str) -> ApiError {
     let Problem { details, hint, .. } = error.problem();
     // The server said itself what is wrong, or its certificate did.
-    let said = details.is_some() || hint.as_ref().is_some_and(|hint| hint.contains("--ca"));
+    let said = details.as_ref().is_some_and(|details| details.get("server").is_some());
+    let said = said || hint.as_ref().is_some_and(|hint| hint.contains("--ca"));
     let hint = match typed.trim().split_once("://") {
         _ if error.problem().code != Code::UpstreamFailed || said => return error,
         Some(("http", _)) => "if the server speaks TLS, write https:// instead of http://",
@@ -342,7 +343,10 @@ fn server(error: ClientError) -> ApiError {
             answer.into()
         }
         error => {
-            let answer = ApiError::new(Code::UpstreamFailed, error.to_string());
+            let mut answer = ApiError::new(Code::UpstreamFailed, error.to_string());
+            if matches!(error, ClientError::Interrupted(_) | ClientError::Timeout) {
+                answer = answer.details(serde_json::json!({ "outcome": "unknown" }));
+            }
             match error.kind() {
                 ErrorKind::Retry => answer.hint("check the URL and the network, then try again"),
                 _ => answer,

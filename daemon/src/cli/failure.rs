@@ -211,6 +211,9 @@ impl Failure {
             Code::StoreUnavailable | Code::Internal => {
                 "The change may not be stored; what was stored before is safe."
             }
+            _ if is_unknown(problem) => {
+                "The server may have done it all the same; the rows on this computer are safe."
+            }
             _ => "Nothing was changed.",
         };
         let next = problem.hint.clone().unwrap_or(next);
@@ -264,6 +267,17 @@ impl Failure {
             },
             "Each line above says what it means for your data.",
             "follow the steps after the arrows, then run tidings doctor again",
+        )
+    }
+
+    /// An account was recovered, and its kit was not replaced.
+    pub fn no_new_kit(reason: impl fmt::Display) -> Self {
+        Self::new(
+            "recovery.no_new_kit",
+            Exit::NeedsYou,
+            format!("No new recovery kit could be made: {}", sentence(reason)),
+            "This computer is in the account again; the words that you typed still work.",
+            "tidings recovery kit",
         )
     }
 
@@ -331,6 +345,11 @@ impl fmt::Display for Failure {
         writeln!(f, "{}", self.safe)?;
         write!(f, "Next: {}", self.next)
     }
+}
+
+/// Whether nobody can say what became of it: the server's answer was lost.
+fn is_unknown(problem: &Problem) -> bool {
+    problem.details.as_ref().is_some_and(|details| details["outcome"] == "unknown")
 }
 
 /// What to do about a problem that came without a hint, and how to exit.
@@ -445,6 +464,11 @@ mod tests {
             Failure::lost("connection reset"),
             Failure::unexpected("an answer without an id"),
             Failure::doctor(1, Exit::NeedsYou),
+            Failure::no_new_kit("the server cannot be reached"),
+            Failure::problem(&Problem {
+                details: Some(json!({ "outcome": "unknown" })),
+                ..Problem::new(Code::UpstreamFailed, "the server did not answer in time")
+            }),
             Failure::no_server_program(),
             Failure::demo("linking the second device", "no code within 20 s"),
         ];

@@ -63,12 +63,15 @@ pub async fn run(args: Args, context: Context) -> Result<(), Failure> {
             )?;
         }
         account::print(&context, &answer.account)?;
-        context.out.line("")?;
-        recovery::show(&context, &answer.kit)?;
-        context.out.line("")?;
-        context.out.line("The old kit does not work any more: keep this one in its place.")?;
+        if let Some(kit) = &answer.kit {
+            context.out.line("")?;
+            recovery::show(&context, kit)?;
+            context.out.line("")?;
+            context.out.line("The old kit does not work any more: keep this one in its place.")?;
+        }
     }
-    unlink_lost(&context, &local, args.revoke, &answer.others, person).await
+    unlink_lost(&context, &local, args.revoke, &answer.others, person).await?;
+    answer.kit_missing.map_or(Ok(()), |reason| Err(Failure::no_new_kit(reason)))
 }
 
 /// Unlinks the computers that are lost: those that were named, or those that the person picks.

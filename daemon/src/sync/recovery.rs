@@ -93,14 +93,22 @@ pub(super) async fn recover(
     if let Err(error) = name_device(&shared.vault, &client, record.device, &record.name).await {
         tracing::warn!(%error, "this computer's name could not be told to the account");
     }
-    // The words were typed, perhaps in front of somebody: they work once.
-    let (client, _) = signed_in(shared).await?;
-    let kit = replace_kit(shared, &client).await?;
+    // The words were typed, perhaps in front of somebody: they work once. Without new ones this
+    // computer is back all the same.
+    let replaced = async {
+        let (client, _) = signed_in(shared).await?;
+        replace_kit(shared, &client).await
+    };
+    let (kit, kit_missing) = match replaced.await {
+        Ok(kit) => (Some(kit), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     shared.founded.notify_one();
     let others = devices(shared)?.into_iter();
     let others = others
         .filter(|device| device.active && !device.this && device.kind == DeviceRole::Computer);
-    Ok(RecoverAnswer { account: answer(&record), kit, others: others.collect(), older })
+    let (account, others) = (answer(&record), others.collect());
+    Ok(RecoverAnswer { account, kit, kit_missing, others, older })
 }
 
 /// The entry may stand in the chain and the news of it be lost: then the chain says so. Otherwise

@@ -220,8 +220,13 @@ impl std::fmt::Debug for Recover {
 pub struct RecoverAnswer {
     /// The account, with this computer in it.
     pub account: AccountAnswer,
-    /// The kit that replaces the one that was used.
-    pub kit: RecoveryKit,
+    /// The kit that replaces the one that was used; none if it could not be made, and then the
+    /// words that were used still work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kit: Option<RecoveryKit>,
+    /// Why there is no new kit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kit_missing: Option<String>,
     /// Other computers that are still linked: whichever is lost should be unlinked.
     pub others: Vec<DeviceInfo>,
     /// The server shows an older list of computers than the kit: it hides something.

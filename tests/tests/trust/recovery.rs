@@ -1,8 +1,11 @@
 //! The recovery kit: twelve words on paper that bring an account back.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::Method;
 use serde_json::json;
-use tidings_tests::{Device, House, Server};
-use tidings_wire::linking::DeviceRole;
+use tidings_tests::{Act, Device, Front, House, Server};
+use tidings_wire::linking::{DeviceRole, RecoveryKit};
 
 use super::{is_revoked, kit, notes, recover, row, said, told};
 
@@ -83,6 +86,51 @@ async fn wrong_words_are_said_to_be_wrong_and_change_nothing() {
     }
     assert_eq!(new.status().await.account, None);
     let (code, text) = told(&new, &verb, &made.words);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+/// A server that refuses every entry after so many.
+fn refuse_entries_after(front: &Front, taken: usize) {
+    let seen = AtomicUsize::new(0);
+    front.script(move |request| {
+        let entry = request.method == Method::POST && request.uri.path() == "/api/chain";
+        if !entry || seen.fetch_add(1, Ordering::SeqCst) < taken {
+            return Act::Pass;
+        }
+        let body = br#"{"error":{"code":"server.unavailable","message":"a pause"}}"#;
+        Act::Answer(503, "application/json", body[..].into())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_new_kit_the_computer_is_back_all_the_same() {
+    let house = House::new(&["old"]).await;
+    let old = house.device(0);
+    old.put(&notes(), "t", "1", &json!({ "n": 1 })).await;
+    let made = kit(old);
+    old.synced().await;
+    let front = Front::start(house.server.address()).await;
+    let through = RecoveryKit { url: front.url(), ..made.clone() };
+    let account = made.account.to_string();
+    // It stands in the chain and has its name; the next entry would be the new kit.
+    refuse_entries_after(&front, 2);
+    let new = Device::start("new").await;
+    let (code, text) = told(&new, &recover(&through, &account, "new"), &made.words);
+    assert_eq!(code, Some(4), "{text}");
+    for expected in ["Recovered.", "pause", "still work", "tidings recovery kit"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("Nothing was changed"), "{text}");
+    assert_eq!(text.matches(made.words.as_str()).count(), 0);
+    // Everything comes back without a start.
+    new.row_becomes(&notes(), "t", "1", &row("1", 1)).await;
+    // The words are good until there is a new kit, and then no more.
+    front.script(|_| Act::Pass);
+    let newer = kit(&new);
+    let another = Device::start("another").await;
+    let (code, text) = told(&another, &recover(&made, &account, "another"), &made.words);
+    assert_eq!(code, Some(1), "{text}");
+    let (code, text) = told(&another, &recover(&newer, &account, "another"), &newer.words);
     assert_eq!(code, Some(0), "{text}");
 }
 

@@ -1,11 +1,13 @@
 //! Unlinking a computer: it reads nothing new, it knows why, and nothing of the others is lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use serde_json::json;
 use tidings_client::local::{LocalError, Request};
 use tidings_tests::evil::{Answer, Evil, Script, Turn};
-use tidings_tests::{DEADLINE, Device, House, Server, eventually};
+use tidings_tests::{Act, DEADLINE, Device, Front, House, Server, eventually};
 use tidings_wire::Code;
 use tidings_wire::account::ChainQuery;
 use tidings_wire::linking::{DevicesAnswer, RevokeDevices};
@@ -116,6 +118,33 @@ async fn what_cannot_be_unlinked_is_said_in_words() {
     // The name is one computer's alone now.
     revoke(a, &["b"]).await.unwrap();
     house.device(2).status_until("unlinked by its name", is_revoked).await;
+}
+
+/// What may have happened is not said to have not happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_lost_leaves_it_open() {
+    let server = Server::start();
+    let front = Front::start(server.address()).await;
+    let desk = Device::start("desk").await;
+    desk.create_account(&front.url()).await;
+    let lost = Device::start("lost").await;
+    desk.link(&lost, &server.url()).await;
+    eventually("the name is known", DEADLINE, async || {
+        let known = desk.devices().await.devices;
+        let named = known.iter().any(|device| device.name.as_deref() == Some("lost"));
+        if named { Ok(()) } else { Err(format!("{known:?}")) }
+    })
+    .await;
+    front.script(|request| {
+        let entry = request.method == Method::POST && request.uri.path() == "/api/chain";
+        if entry { Act::Short(0, Arc::default()) } else { Act::Pass }
+    });
+    let (status, text) = desk.run(&["devices", "revoke", "lost"]);
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("may have done it"), "{text}");
+    assert!(!text.contains("Nothing was changed"), "{text}");
+    // Here it was done.
+    lost.status_until("it was unlinked", is_revoked).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
