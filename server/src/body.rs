@@ -97,14 +97,16 @@ pub async fn read(
     Ok(Received { bytes: bytes.into(), _room: taken })
 }
 
-/// Makes room for `more`: twice as much as before, but never more than will come, so that old and
-/// new buffer together stay under twice the limit while bytes are moved.
+/// Makes room for `more`: by doubling while less than half of what can come is here, then for all
+/// of it, so that old and new buffer together stay under twice the limit while bytes are moved.
 fn grow(bytes: &mut Vec<u8>, more: usize, most: usize) {
     let need = bytes.len() + more;
-    if bytes.capacity() < need {
-        let target = (bytes.len() * 2).min(most).max(need);
-        bytes.reserve_exact(target - bytes.len());
+    if need <= bytes.capacity() {
+        return;
     }
+    let half = most / 2;
+    let target = if need > half { most } else { (bytes.capacity() * 2).min(half) };
+    bytes.reserve_exact(target.max(need) - bytes.len());
 }
 
 /// Drops what still comes, within limits: a connection that is closed on unread bytes is reset,

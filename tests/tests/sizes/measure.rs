@@ -5,10 +5,9 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::ALLOCATOR;
 
-/// What a connection, its tasks and the measuring client may take besides the input: an error, a
-/// log line, and on both sides the buffer that hyper reads into, which grows up to 408 KiB where
-/// bytes come faster than they are taken.
-const CONNECTION: usize = 512 << 10;
+/// What a connection, its tasks and the measuring client may take besides the input: buffers of a
+/// socket on both sides, a log line, an error.
+const CONNECTION: usize = 128 << 10;
 
 /// Where tests share a process, only one of them runs.
 static ALONE: Mutex<()> = Mutex::const_new(());
