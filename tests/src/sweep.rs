@@ -42,24 +42,20 @@ pub struct Swept {
 const SCRIPT: usize = 40;
 
 /// Sweeps one program, with all its faults or so many of them as a seed chooses. `told` hears of
-/// each. Answers nothing where this system does not let us trace.
+/// each.
 ///
 /// # Panics
-/// There is no runtime, or the beginning cannot be made.
+/// There is no runtime, the beginning cannot be made, or the system does not let us trace.
 pub fn sweep(
     subject: Subject,
     sample: Option<(u64, usize)>,
     told: &mut dyn FnMut(&Swept, &Fault, usize),
-) -> Option<Swept> {
+) -> Swept {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut program = runtime.block_on(Program::prepare(subject));
-    let mut faults = match runtime.block_on(program.profile()) {
-        Ok(seen) => seen.faults(),
-        Err(reason) => {
-            eprintln!("not run: {reason}");
-            return None;
-        }
-    };
+    let seen = runtime.block_on(program.profile());
+    let mut faults =
+        seen.unwrap_or_else(|reason| panic!("nothing can be swept: {reason}")).faults();
     if let Some((seed, count)) = sample {
         let all = faults.len() as u64;
         let mut places: Vec<_> = (0..all).collect();
@@ -73,5 +69,5 @@ pub fn sweep(
         swept.broken.extend(outcome.err().map(|wrong| format!("{fault:?}: {wrong}")));
         told(&swept, fault, faults.len());
     }
-    Some(swept)
+    swept
 }

@@ -236,7 +236,7 @@ fn plain(error: &keyring::Error) -> String {
         keyring::Error::BadEncoding(_) | keyring::Error::BadDataFormat(..) => {
             "its entry is damaged".to_owned()
         }
-        keyring::Error::NoDefaultStore => "there is none in this session".to_owned(),
+        keyring::Error::NoDefaultStore => "there is none here".to_owned(),
         other => other.to_string(),
     }
 }

@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
         Ok(plain)
     }
 
-    /// The character of `\uXXXX`, or of two of them that form a pair.
+    /// The character of `\u` and four hex digits, or of two of them that form a pair.
     fn unicode(&mut self, start: usize) -> Result<char, JsonError> {
         let first = self.hex4()?;
         let mut point = u32::from(first);

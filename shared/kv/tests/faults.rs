@@ -204,10 +204,7 @@ fn a_rewrite_does_not_begin_without_room() {
     let dir = tempfile::TempDir::new().unwrap();
     let subject = Subject::Engine(EngineKind::Sled);
     let mut command = child::again("faults::small_body", dir.path(), subject);
-    if !child::apart(&mut command) {
-        eprintln!("not run: this system does not let us mount anything");
-        return;
-    }
+    child::apart(&mut command);
     let output = command.output().unwrap();
     let shown = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}");

@@ -13,9 +13,8 @@ const FLOOR: &str = "a bare epoll server that writes 512 B and calls fdatasync b
 /// What the profile shows of a push.
 const PUSH: &str = "a push is checked before it is stored: its token, CBOR, two Ed25519 signatures (`sealing.signature` \
      is the figure of one) and the lane's head, and the store's commit writes a few records where the \
-     floor writes 512 bytes. The rest is three changes of thread, from the runtime to the committer \
-     and back, each of which waits for a core where other work keeps both busy; the floor has one \
-     thread.";
+     floor writes 512 bytes. The rest was not taken apart; three changes of thread, from the runtime \
+     to the committer and back, are the likeliest, and the floor has one thread.";
 /// The same of its CPU time.
 const PUSH_CPU: &str = "a delivery carries its share of the push: with one stream on a channel all of it, which is HTTP, \
      CBOR, two Ed25519 signatures and the commit of the store, of which the floor does nothing. With \
